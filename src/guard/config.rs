@@ -1,0 +1,123 @@
+//! The two velocity guards' configuration, shared with [`crate::baseline`].
+
+use crate::ConfigError;
+use crate::quota::Quota;
+
+/// Limits per grant for [`VelocityGuard`](super::VelocityGuard). `None` leaves a limit out.
+///
+/// ```
+/// use tollgate::guard::VelocityConfig;
+/// let config = VelocityConfig { max_invocations_per_window: Some(60), ..VelocityConfig::default() };
+/// assert_eq!((config.window_secs, config.burst_factor), (60, 1.0));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VelocityConfig {
+    /// Calls per window.
+    pub max_invocations_per_window: Option<u32>,
+    /// Spend per window, in the unit of the grants' amounts.
+    pub max_spend_per_window: Option<u64>,
+    /// The window in seconds, 1 or more.
+    pub window_secs: u64,
+    /// Capacity as a multiple of the limit, finite and above 0.
+    pub burst_factor: f64,
+}
+
+impl Default for VelocityConfig {
+    /// No limits, a window of 60 seconds, bursts of one window.
+    fn default() -> Self {
+        Self {
+            max_invocations_per_window: None,
+            max_spend_per_window: None,
+            window_secs: 60,
+            burst_factor: 1.0,
+        }
+    }
+}
+
+/// Limits per agent and per session for [`AgentVelocityGuard`](super::AgentVelocityGuard). A session is an
+/// agent's use of one capability. `None` leaves a limit out.
+///
+/// ```
+/// use tollgate::guard::AgentVelocityConfig;
+/// let config = AgentVelocityConfig { max_requests_per_agent: Some(600), ..AgentVelocityConfig::default() };
+/// assert_eq!(config.max_requests_per_session, None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AgentVelocityConfig {
+    /// Requests per window and agent.
+    pub max_requests_per_agent: Option<u32>,
+    /// Requests per window, agent and capability.
+    pub max_requests_per_session: Option<u32>,
+    /// The window in seconds, 1 or more.
+    pub window_secs: u64,
+    /// Capacity as a multiple of the limit, finite and above 0.
+    pub burst_factor: f64,
+}
+
+impl Default for AgentVelocityConfig {
+    /// No limits, a window of 60 seconds, bursts of one window.
+    fn default() -> Self {
+        Self {
+            max_requests_per_agent: None,
+            max_requests_per_session: None,
+            window_secs: 60,
+            burst_factor: 1.0,
+        }
+    }
+}
+
+/// How a guard's limits refill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Refill {
+    /// The documented milli-token arithmetic, which rounds rates down to a multiple of one token a second
+    /// (and up to one): see [`Quota::milli_token`].
+    #[default]
+    MilliToken,
+    /// The rate as stated, exactly.
+    Exact,
+}
+
+impl Refill {
+    /// The quota that a guard uses for a limit of `per_window`.
+    ///
+    /// # Errors
+    /// As [`Quota::milli_token`].
+    pub fn quota(self, per_window: u64, window_secs: u64, burst_factor: f64) -> Result<Quota, ConfigError> {
+        match self {
+            Refill::MilliToken => Quota::milli_token(per_window, window_secs, burst_factor),
+            Refill::Exact => Quota::exact_burst(per_window, window_secs, burst_factor),
+        }
+    }
+}
+
+/// How much memory guards may use, as bucket counts.
+///
+/// ```
+/// use tollgate::guard::MemoryBudgetConfig;
+/// assert_eq!(MemoryBudgetConfig::defaults().velocity_bucket_cap, 65_536);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryBudgetConfig {
+    /// Buckets per guard table.
+    pub velocity_bucket_cap: usize,
+}
+
+impl MemoryBudgetConfig {
+    /// 65,536 buckets per guard table.
+    pub fn defaults() -> Self {
+        Self { velocity_bucket_cap: 65_536 }
+    }
+}
+impl Default for MemoryBudgetConfig {
+    fn default() -> Self {
+        Self::defaults()
+    }
+}
+
+/// The names of the guards' limits, as refusals and decision records spell them.
+pub(crate) mod limit_names {
+    pub(crate) const INVOCATIONS: &str = "velocity.invocations";
+    pub(crate) const SPEND: &str = "velocity.spend";
+    pub(crate) const AGENT: &str = "agent_velocity.agent";
+    pub(crate) const SESSION: &str = "agent_velocity.session";
+}

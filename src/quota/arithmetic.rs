@@ -1,0 +1,372 @@
+//! A quota as integers: units, ticks, and the pure decision function.
+
+use super::{Kind, NANOS_PER_SEC, Quota};
+use crate::ConfigError;
+
+/// Five years of 365.25 days in nanoseconds: the shortest horizon a limit may have.
+const MIN_HORIZON: u64 = 5 * YEAR;
+const YEAR: u64 = 31_557_600 * NANOS_PER_SEC;
+/// The ticks tried, finest first.
+const TICKS: [u64; 3] = [1, 1_000, 1_000_000];
+
+/// A quota in integers, for a mark of a fixed width. Built by [`Quota::arithmetic`].
+///
+/// Time is cut into *steps* (a tick of 1 ns, 1 us or 1 ms for a bucket, the period for a window); each step
+/// releases `units_per_step` units, and a token is `units_per_token` units. Both are reduced, so the rate is
+/// exact: only the instants at which it is released lie on the grid of steps.
+///
+/// ```
+/// use tollgate::quota::{Decision, Quota};
+///
+/// let line = Quota::per_minute(100).burst(150).arithmetic(64)?;
+/// let Decision::Admit { mark } = line.decide(0, 0, 150) else { panic!("a fresh bucket is full") };
+/// assert_eq!(line.decide(mark, 599_999_999, 1), Decision::Exhausted { available: 0, retry_at: Some(600_000_000) });
+/// assert!(matches!(line.decide(mark, 600_000_000, 1), Decision::Admit { .. }));
+/// # Ok::<(), tollgate::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arithmetic {
+    /// Nanoseconds of one step.
+    step: u64,
+    /// Nanoseconds added to the time before it is cut into steps (a window's anchor).
+    phase: u64,
+    units_per_step: u64,
+    units_per_token: u64,
+    capacity_units: u64,
+    /// The last step that can be decided: `accrued + capacity` still fits the mark.
+    last_step: u64,
+}
+
+/// The answer of [`Arithmetic::decide`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Admitted; the bucket's mark is now `mark`. The call owns the `cost` units that end there.
+    Admit {
+        /// The new mark, in units of the line.
+        mark: u64,
+    },
+    /// Not now.
+    Exhausted {
+        /// Whole tokens in the bucket, rounded down.
+        available: u64,
+        /// The first nanosecond at which the same draw is admitted if nobody else draws. `None` when that
+        /// lies past the horizon.
+        retry_at: Option<u64>,
+    },
+    /// Never: the cost is above the capacity.
+    Impossible,
+    /// The time is past the horizon.
+    PastHorizon,
+}
+
+impl Arithmetic {
+    pub(super) fn new(quota: &Quota, bits: u32) -> Result<Self, ConfigError> {
+        debug_assert!((1..=64).contains(&bits));
+        let max_mark = if bits >= 64 { u64::MAX } else { (1u64 << bits) - 1 };
+        let mut refused = None;
+        for shape in shapes(quota)? {
+            match shape.within(max_mark, quota) {
+                Ok(line) => return Ok(line),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.expect("every quota has a shape"))
+    }
+
+    /// Units released from time 0 to `now`. Saturates at the horizon.
+    #[inline]
+    pub fn accrued(&self, now: u64) -> u64 {
+        // Within the horizon the product fits: `last_step * units_per_step` was checked at construction.
+        self.step_at(now).min(self.last_step) * self.units_per_step
+    }
+
+    #[inline]
+    fn step_at(&self, now: u64) -> u64 {
+        let t = now.saturating_add(self.phase);
+        // Division by a constant is several times cheaper than by a variable.
+        match self.step {
+            1 => t,
+            1_000 => t / 1_000,
+            1_000_000 => t / 1_000_000,
+            step => t / step,
+        }
+    }
+
+    /// `cost` tokens in units, or `None` when that is above the capacity.
+    #[inline]
+    pub fn units(&self, cost: u64) -> Option<u64> {
+        cost.checked_mul(self.units_per_token).filter(|&units| units <= self.capacity_units)
+    }
+
+    /// Decides a draw of `cost` tokens at `now` on a bucket with `mark`. Pure: same input, same answer.
+    ///
+    /// A cost of 0 is a peek: admitted from any bucket, and the mark stays as it was.
+    #[inline]
+    pub fn decide(&self, mark: u64, now: u64, cost: u64) -> Decision {
+        match self.units(cost) {
+            Some(units) => self.decide_units(mark, now, units),
+            None => Decision::Impossible,
+        }
+    }
+
+    /// [`decide`](Self::decide) with the cost already in units, which must be at or below the capacity.
+    #[inline]
+    pub(crate) fn decide_units(&self, mark: u64, now: u64, units: u64) -> Decision {
+        if units == 0 {
+            return Decision::Admit { mark };
+        }
+        let step = self.step_at(now);
+        if step > self.last_step {
+            return Decision::PastHorizon;
+        }
+        let accrued = step * self.units_per_step;
+        let base = mark.max(accrued);
+        // `accrued + capacity` fits by the horizon, so comparing differences cannot wrap.
+        if base - accrued > self.capacity_units - units {
+            return Decision::Exhausted {
+                available: self.available_at(mark, accrued),
+                retry_at: self.admissible_at(mark, units),
+            };
+        }
+        Decision::Admit { mark: base + units }
+    }
+
+    /// Whole tokens that a bucket with `mark` holds at `now`, rounded down.
+    pub fn available(&self, mark: u64, now: u64) -> u64 {
+        self.available_at(mark, self.accrued(now))
+    }
+
+    fn available_at(&self, mark: u64, accrued: u64) -> u64 {
+        self.capacity_units.saturating_sub(mark.saturating_sub(accrued)) / self.units_per_token
+    }
+
+    /// The first nanosecond at which a draw of `units` on a bucket with `mark` is admitted, if that is
+    /// within the horizon.
+    fn admissible_at(&self, mark: u64, units: u64) -> Option<u64> {
+        // accrued(t) must reach mark + units - capacity.
+        let needed = (u128::from(mark) + u128::from(units)).saturating_sub(u128::from(self.capacity_units));
+        self.reached_at(u64::try_from(needed).ok()?)
+    }
+
+    /// The first nanosecond at which `accrued` is at or above `units`; `None` past the horizon.
+    pub(crate) fn reached_at(&self, units: u64) -> Option<u64> {
+        if units == 0 {
+            return Some(0);
+        }
+        if self.units_per_step == 0 {
+            return None;
+        }
+        let step = units.div_ceil(self.units_per_step);
+        if step > self.last_step {
+            return None;
+        }
+        Some(step.saturating_mul(self.step).saturating_sub(self.phase))
+    }
+
+    /// Is a bucket with `mark` full at `now`, so that forgetting it changes nothing?
+    #[inline]
+    pub(crate) fn refilled(&self, mark: u64, now: u64) -> bool {
+        mark <= self.accrued(now)
+    }
+
+    /// The capacity in whole tokens.
+    pub fn capacity(&self) -> u64 {
+        self.capacity_units / self.units_per_token
+    }
+
+    /// The capacity in units of the line: how far past `accrued` a mark may lie.
+    pub fn capacity_units(&self) -> u64 {
+        self.capacity_units
+    }
+
+    /// Units that make one token.
+    pub fn units_per_token(&self) -> u64 {
+        self.units_per_token
+    }
+
+    /// Nanoseconds between two refills: the resolution in time.
+    pub fn resolution(&self) -> u64 {
+        self.step
+    }
+
+    /// The rate achieved, in tokens a second. For display only.
+    pub fn tokens_per_second(&self) -> f64 {
+        self.units_per_step as f64 / self.units_per_token as f64 * (NANOS_PER_SEC as f64 / self.step as f64)
+    }
+
+    /// Nanoseconds from empty to full; `None` for a limit that never refills.
+    pub fn time_to_fill(&self) -> Option<u64> {
+        match (self.capacity_units, self.units_per_step) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (capacity, units) => Some(capacity.div_ceil(units).saturating_mul(self.step)),
+        }
+    }
+
+    /// The last nanosecond at which this limit can decide; later calls get [`Decision::PastHorizon`].
+    pub fn horizon(&self) -> u64 {
+        let end = (u128::from(self.last_step) + 1) * u128::from(self.step) - 1;
+        u64::try_from(end.saturating_sub(u128::from(self.phase))).unwrap_or(u64::MAX)
+    }
+
+    /// [`horizon`](Self::horizon) in years of 365.25 days. For display only.
+    pub fn horizon_years(&self) -> f64 {
+        self.horizon() as f64 / YEAR as f64
+    }
+}
+
+/// A quota's integers before the mark's width is known.
+struct Shape {
+    step: u64,
+    phase: u64,
+    units_per_step: u128,
+    units_per_token: u128,
+    capacity: u64,
+}
+
+impl Shape {
+    fn capacity_units(&self) -> u128 {
+        u128::from(self.capacity).saturating_mul(self.units_per_token)
+    }
+
+    /// Bits of a mark that lasts five years.
+    fn bits(&self) -> u32 {
+        let steps = u128::from((MIN_HORIZON.saturating_add(self.phase)) / self.step);
+        let most = steps.saturating_mul(self.units_per_step).saturating_add(self.capacity_units());
+        128 - most.leading_zeros()
+    }
+
+    fn within(&self, max_mark: u64, quota: &Quota) -> Result<Arithmetic, ConfigError> {
+        let max = u128::from(max_mark);
+        let capacity_units = self.capacity_units();
+        if capacity_units > max {
+            return Err(self.too_big("capacity", quota.capacity(), max, self.units_per_token));
+        }
+        let last_step = match self.units_per_step {
+            0 => u128::from(u64::MAX),
+            units => (max - capacity_units) / units,
+        };
+        let last_step = last_step.min(u128::from(u64::MAX / self.step)) as u64;
+        let line = Arithmetic {
+            step: self.step,
+            phase: self.phase,
+            // Above u64 the horizon below is 0 steps, which is refused.
+            units_per_step: u64::try_from(self.units_per_step).unwrap_or(u64::MAX),
+            units_per_token: u64::try_from(self.units_per_token).unwrap_or(u64::MAX),
+            capacity_units: capacity_units as u64,
+            last_step,
+        };
+        if line.horizon() < MIN_HORIZON {
+            let years = f64::from(u32::try_from(MIN_HORIZON / YEAR).unwrap_or(u32::MAX));
+            return Err(ConfigError::new(
+                "rate",
+                format!("{} tokens a second", quota.asked_tokens_per_second()),
+                format!(
+                    "a rate whose counter lasts {years} years ({:.3} here): fewer tokens, or amounts in a coarser unit",
+                    line.horizon_years()
+                ),
+            ));
+        }
+        Ok(line)
+    }
+
+    fn too_big(&self, field: &'static str, value: u64, max: u128, units_per_token: u128) -> ConfigError {
+        ConfigError::new(field, value, format!("0 to {} tokens at this rate", max / units_per_token.max(1)))
+    }
+}
+
+/// The shapes to try, finest first.
+fn shapes(quota: &Quota) -> Result<Vec<Shape>, ConfigError> {
+    Ok(match quota.0 {
+        Kind::Bucket { tokens, period, burst } => {
+            check_period(period)?;
+            TICKS
+                .iter()
+                .map(|&tick| {
+                    // tokens per tick, as a reduced fraction.
+                    let (up, down) = (u128::from(tokens) * u128::from(tick), u128::from(period));
+                    let divisor = gcd(up, down);
+                    Shape {
+                        step: tick,
+                        phase: 0,
+                        units_per_step: up / divisor,
+                        units_per_token: down / divisor,
+                        capacity: burst,
+                    }
+                })
+                .collect()
+        }
+        Kind::Window { limit, period, anchor } => {
+            check_period(period)?;
+            vec![Shape {
+                step: period,
+                phase: (period - anchor % period) % period,
+                units_per_step: u128::from(limit),
+                units_per_token: 1,
+                capacity: limit,
+            }]
+        }
+        Kind::MilliToken { capacity, milli_per_ms, .. } => vec![Shape {
+            step: 1_000_000,
+            phase: 0,
+            units_per_step: u128::from(milli_per_ms),
+            units_per_token: 1_000,
+            capacity,
+        }],
+    })
+}
+
+/// Two quotas that share one word: splits `bits` between their marks. Returns the arithmetic of lane 0 and
+/// lane 1 and the width of lane 0.
+///
+/// Takes the finest pair of ticks under which both marks last five years, then shares what is left evenly.
+pub(crate) fn pair_arithmetic(
+    lane0: &Quota,
+    lane1: &Quota,
+    bits: u32,
+) -> Result<([Arithmetic; 2], u32), ConfigError> {
+    let (first, second) = (shapes(lane0)?, shapes(lane1)?);
+    let mut choices: Vec<(usize, usize)> =
+        (0..first.len()).flat_map(|i| (0..second.len()).map(move |j| (i, j))).collect();
+    choices.sort_by_key(|&(i, j)| (i + j, i));
+    for (i, j) in choices {
+        let (a, b) = (&first[i], &second[j]);
+        let (need0, need1) = (a.bits(), b.bits());
+        if need0 > 64 || need1 > 64 || need0 + need1 > bits {
+            continue;
+        }
+        let spare = bits - need0 - need1;
+        let width0 = (need0 + spare / 2).min(64).max(bits.saturating_sub(64));
+        let width1 = (bits - width0).min(64);
+        if let (Ok(a), Ok(b)) = (a.within(mask(width0), lane0), b.within(mask(width1), lane1)) {
+            return Ok(([a, b], width0));
+        }
+    }
+    // Not together: say which one is too big alone, or that the two are.
+    lane0.arithmetic(64)?;
+    lane1.arithmetic(64)?;
+    Err(ConfigError::new(
+        "rate",
+        format!(
+            "{} and {} tokens a second",
+            lane0.asked_tokens_per_second(),
+            lane1.asked_tokens_per_second()
+        ),
+        format!("two rates whose counters last 5 years in {bits} bits together: use a coarser unit for one"),
+    ))
+}
+
+fn mask(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+fn check_period(period: u64) -> Result<(), ConfigError> {
+    if period == 0 {
+        return Err(ConfigError::new("period", "0ns", "1 ns to about 584 years"));
+    }
+    Ok(())
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}
