@@ -239,3 +239,20 @@ fn money_in_small_units_takes_a_coarser_grid_and_stays_exact() {
         );
     }
 }
+
+#[test]
+fn five_years_to_the_nanosecond_is_enough_and_one_unit_less_is_not() {
+    // A unit a nanosecond: after five years the mark must still hold the line and the capacity.
+    let nanoseconds = 5 * 31_557_600 * SECOND;
+    let every_nanosecond = Quota::tokens_per(1, Duration::from_nanos(1));
+    for bits in [60, 63, 64] {
+        let largest_mark = u64::MAX >> (64 - bits);
+        let most = largest_mark - nanoseconds;
+        let line = every_nanosecond.burst(most).arithmetic(bits).unwrap();
+        assert_eq!((line.resolution(), line.horizon()), (1, nanoseconds));
+        let error = every_nanosecond.burst(most + 1).arithmetic(bits).unwrap_err();
+        assert_eq!(error.field, "rate", "{error}");
+        let error = every_nanosecond.burst(largest_mark).burst(u64::MAX).arithmetic(bits - 1).unwrap_err();
+        assert_eq!(error.field, "capacity", "{error}");
+    }
+}

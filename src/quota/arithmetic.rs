@@ -232,7 +232,7 @@ impl Shape {
 
     /// Bits of a mark that lasts five years.
     fn bits(&self) -> u32 {
-        let steps = u128::from((MIN_HORIZON.saturating_add(self.phase)) / self.step);
+        let steps = (u128::from(MIN_HORIZON) + u128::from(self.phase)) / u128::from(self.step);
         let most = steps.saturating_mul(self.units_per_step).saturating_add(self.capacity_units());
         128 - most.leading_zeros()
     }

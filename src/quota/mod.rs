@@ -16,6 +16,8 @@
 //! units instead of time, which keeps every rate exact.
 
 mod arithmetic;
+#[cfg(test)]
+mod pair_tests;
 
 pub(crate) use arithmetic::pair_arithmetic;
 pub use arithmetic::{Arithmetic, Decision};
