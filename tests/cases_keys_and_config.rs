@@ -29,9 +29,7 @@ fn case(id: &str) -> Value {
 /// The case's calls as `(time, key, cost)`, its steps that are not calls left out.
 fn calls(case: &Value) -> Vec<(u64, Value, u64)> {
     let steps = case["calls"].as_array().unwrap().iter();
-    steps
-        .filter_map(|step| Some((step[0].as_u64()?, step[1].clone(), step[2].as_u64()?)))
-        .collect()
+    steps.filter_map(|step| Some((step[0].as_u64()?, step[1].clone(), step[2].as_u64()?))).collect()
 }
 
 fn text(value: &Value) -> &str {
@@ -68,7 +66,8 @@ fn a_full_table_refuses_a_newcomer_and_resets_nobody() {
     let case = case("K01-full-table-fail-closed");
     let config = &case["config"];
     let number = |name: &str| config[name].as_u64().unwrap();
-    let quota = Quota::tokens_per(number("refill"), Duration::from_nanos(number("period_ns"))).burst(number("capacity"));
+    let quota = Quota::tokens_per(number("refill"), Duration::from_nanos(number("period_ns")))
+        .burst(number("capacity"));
     let clock = ManualClock::new();
     let limiter = limiter(quota, number("max_keys") as usize, &clock);
     for ((at, key, cost), right) in calls(&case).into_iter().zip(expected(&case)) {
@@ -153,14 +152,21 @@ fn a_burst_factor_that_is_not_a_number_builds_no_guard() {
     for burst_factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0] {
         let velocity =
             VelocityConfig { max_invocations_per_window: Some(5), burst_factor, ..VelocityConfig::default() };
-        let agent =
-            AgentVelocityConfig { max_requests_per_agent: Some(5), burst_factor, ..AgentVelocityConfig::default() };
+        let agent = AgentVelocityConfig {
+            max_requests_per_agent: Some(5),
+            burst_factor,
+            ..AgentVelocityConfig::default()
+        };
         let errors = [
             VelocityGuard::builder(velocity).build().map(|_| ()).unwrap_err(),
             AgentVelocityGuard::builder(agent).build().map(|_| ()).unwrap_err(),
         ];
         for error in errors {
-            assert_eq!((error.field, error.value.clone()), ("burst_factor", burst_factor.to_string()), "{error}");
+            assert_eq!(
+                (error.field, error.value.clone()),
+                ("burst_factor", burst_factor.to_string()),
+                "{error}"
+            );
         }
     }
 }
@@ -187,7 +193,10 @@ fn a_limiter_and_a_limit_set_pass_a_quotas_error_on() {
 #[test]
 fn an_empty_key_is_a_key() {
     let limiter: Limiter<str> = one_each(4);
-    assert_eq!([answer(limiter.check("")), answer(limiter.check("")), answer(limiter.check(" "))], ["A", "D", "A"]);
+    assert_eq!(
+        [answer(limiter.check("")), answer(limiter.check("")), answer(limiter.check(" "))],
+        ["A", "D", "A"]
+    );
 }
 
 #[test]
@@ -220,7 +229,7 @@ proptest! {
 
     #[test]
     fn no_two_triples_share_a_bucket(
-        triples in prop::collection::hash_set(("[ab]{0,2}", any::<u16>().prop_map(|n| n % 4), "[ab]{0,2}"), 1..40),
+        triples in prop::collection::hash_set(("[ab]{0,2}", 0..4u16, "[ab]{0,2}"), 1..40),
     ) {
         let limiter: Limiter<(&str, u16, &str)> = one_each(64);
         for (a, b, c) in &triples {
@@ -336,7 +345,10 @@ proptest! {
 
     /// The kind of X01: no sum of two draws in a plan or a bucket wraps.
     #[test]
-    fn no_sum_of_costs_wraps(first in any::<u64>(), second in any::<u64>(), limit in 1..1_000u64) {
+    fn no_sum_of_costs_wraps(
+        first in prop_oneof![any::<u64>(), 0..700u64], second in prop_oneof![any::<u64>(), 0..700u64],
+        limit in 1..1_000u64,
+    ) {
         let clock = ManualClock::new();
         let set = LimitSet::builder().limit("one", Quota::per_day(limit)).clock(clock).build().unwrap();
         let mut plan = tollgate::Plan::new();

@@ -129,18 +129,28 @@ impl<K: Ord + Clone> TableModel<K> {
 
     /// Buckets that cannot be forgotten at `t`, or that lie beside such a one.
     pub fn live_buckets(&self, t: u64) -> usize {
-        let of_one_place = match self.layout {
-            Layout::Apart => 1,
-            Layout::Together => self.lines.len(),
-        };
-        self.live_places(t).len() * of_one_place
+        self.live_places(t).len() * self.buckets_of_a_place()
     }
 
-    /// Buckets that were ever drawn on and not forgotten: what a table holds that never forgets unless it must.
+    /// The same, counting also those that are refilled and were not forgotten: a table that forgets only what it
+    /// must holds between `live_buckets` and this.
+    pub fn touched_buckets(&self) -> usize {
+        let places: BTreeSet<_> = self.marks.keys().map(|(limit, key)| self.place(*limit, key)).collect();
+        places.len() * self.buckets_of_a_place()
+    }
+
+    /// Forgets every bucket that is refilled at `t`.
     pub fn forget_refilled(&mut self, t: u64) {
         let live = self.live_places(t);
         let layout = self.layout;
         self.marks.retain(|(limit, key), _| live.contains(&place(layout, *limit, key)));
+    }
+
+    fn buckets_of_a_place(&self) -> usize {
+        match self.layout {
+            Layout::Apart => 1,
+            Layout::Together => self.lines.len(),
+        }
     }
 
     fn refused(
@@ -154,7 +164,8 @@ impl<K: Ord + Clone> TableModel<K> {
         Refused { limit, reason, needed, available, retry_after }
     }
 
-    fn mark(&self, limit: usize, key: &K) -> BigRational {
+    /// The tokens of the line up to which `key`'s bucket is spoken for.
+    pub fn mark(&self, limit: usize, key: &K) -> BigRational {
         let fresh = || BigRational::from_integer(BigInt::from(0));
         self.marks.get(&(limit, key.clone())).cloned().unwrap_or_else(fresh)
     }
