@@ -12,6 +12,8 @@ mod table_model;
 mod traces;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 use table_model::{Draw, Layout, TableModel};
 use tollgate::time::{Clock, ManualClock};
@@ -32,7 +34,11 @@ trait Subject {
 
 /// Short keys, and keys that do not fit in a cell.
 fn name(key: usize) -> String {
-    if key % 3 == 0 { format!("a-key-that-is-longer-than-a-cell-can-hold-inside-itself-{key}") } else { key.to_string() }
+    if key % 3 == 0 {
+        format!("a-key-that-is-longer-than-a-cell-can-hold-inside-itself-{key}")
+    } else {
+        key.to_string()
+    }
 }
 
 impl Subject for Limiter<str> {
@@ -86,7 +92,8 @@ fn assert_same_decisions(
     clock: &ManualClock,
     trace: &[Step],
 ) -> (usize, usize) {
-    let mut model = TableModel::new(limits.iter().map(|limit| limit.line.clone()).collect(), Layout::Apart, cap);
+    let mut model =
+        TableModel::new(limits.iter().map(|limit| limit.line.clone()).collect(), Layout::Apart, cap);
     let names = subject.names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (mut admitted, mut refused) = (0, 0);
@@ -116,7 +123,11 @@ fn assert_same_decisions(
     }
     for limit in 0..limits.len() {
         for key in 0..cap + 3 {
-            assert_eq!(subject.peek(limit, key), model.available(limit, &key, clock.now()), "key {key} at the end");
+            assert_eq!(
+                subject.peek(limit, key),
+                model.available(limit, &key, clock.now()),
+                "key {key} at the end"
+            );
         }
     }
     (admitted, refused)
@@ -124,7 +135,10 @@ fn assert_same_decisions(
 
 fn assert_len(len: usize, model: &TableModel<usize>, cap: usize, now: u64, place: &str) {
     let (live, touched) = (model.live_buckets(now), model.touched_buckets());
-    assert!(live <= len && len <= touched.min(cap), "{place}: {len} buckets of {live} to {touched}, cap {cap}");
+    assert!(
+        live <= len && len <= touched.min(cap),
+        "{place}: {len} buckets of {live} to {touched}, cap {cap}"
+    );
 }
 
 /// One admission a draw, in order; those of one bucket follow on each other and end at the model's mark.
@@ -189,19 +203,11 @@ proptest! {
 
 #[test]
 fn the_traces_admit_and_refuse_a_fair_share() {
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut runner = TestRunner::deterministic();
     let (mut admitted, mut refused) = (0, 0);
     for _ in 0..40 {
-        let new = |strategy: &dyn Fn(&mut proptest::test_runner::TestRunner) -> (Vec<Limit>, usize, Vec<Step>), runner: &mut _| {
-            strategy(runner)
-        };
-        let (limits, cap, trace) = new(
-            &|runner| {
-                let strategy = (prop::collection::vec(limit(), 1..=3), bucket_cap(), steps(4, 90));
-                strategy.new_tree(runner).unwrap().current()
-            },
-            &mut runner,
-        );
+        let strategy = (prop::collection::vec(limit(), 1..=3), bucket_cap(), steps(4, 90));
+        let (limits, cap, trace) = strategy.new_tree(&mut runner).unwrap().current();
         let clock = ManualClock::new();
         let set = limit_set(&limits, cap, &clock);
         let (a, r) = assert_same_decisions(&set, &limits, cap, &clock, &trace);

@@ -7,9 +7,7 @@ use crate::intervals::Record;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tollgate::Admission;
-use tollgate::time::ManualClock;
 
 /// What one thread, or all together, were told: the admissions, the tokens by bucket, and how many refusals.
 #[derive(Debug, Clone)]
@@ -87,9 +85,4 @@ pub fn while_watching<T>(meanwhile: impl Fn() + Sync, work: impl FnOnce() -> T) 
             (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-/// Runs `work` while another thread moves the clock on by `step` again and again.
-pub fn while_time_passes<T>(clock: &ManualClock, step: Duration, work: impl FnOnce() -> T) -> T {
-    while_watching(|| clock.advance(step), work)
 }
