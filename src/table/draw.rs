@@ -173,7 +173,8 @@ impl Table {
     /// The pure decision on one word.
     #[inline]
     fn decide(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Result<(Lanes, Word), Refusal> {
-        let mut buckets = self.limits.read(word);
+        let before = self.limits.read(word);
+        let mut buckets = before;
         let mut lanes: Lanes = [None; 2];
         for lane in 0..2 {
             if costs[lane] == 0 {
@@ -181,16 +182,16 @@ impl Table {
             }
             match buckets.draw(lane, costs[lane], now) {
                 Ok(draw) => lanes[lane] = Some(Admission::new(draw, buckets.arithmetic(lane), now)),
-                Err(_) => return Err(self.refusal(word, limit, costs, now)),
+                Err(_) => return Err(self.refusal(before, limit, costs, now)),
             }
         }
         Ok((lanes, self.limits.drawn(word, &buckets)))
     }
 
-    /// Why `costs` are refused: of several exhausted lanes the one with the longest wait.
+    /// Why `costs` are refused: of several exhausted lanes the one with the longest wait. Takes the reading that
+    /// was refused: another one could find the limit reconfigured, and nothing to refuse.
     #[cold]
-    fn refusal(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Refusal {
-        let buckets = self.limits.read(word);
+    fn refusal(&self, buckets: Buckets<'_>, limit: u32, costs: Costs, now: u64) -> Refusal {
         let mut worst = Worst::default();
         for lane in 0..2 {
             if costs[lane] > 0 {
