@@ -11,6 +11,7 @@ mod race;
 use intervals::{assert_proved, left_after};
 use oracle::Line;
 use race::{Told, race};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tollgate::guard::{
     Capability, Guard, GuardContext, Planned, Scope, ToolCallRequest, ToolGrant, VelocityConfig,
@@ -299,25 +300,58 @@ fn two_draws_of_one_plan_on_one_bucket_own_two_intervals() {
     assert_proved(told.records, &told.tokens, |_| &line);
 }
 
+// ---- reloads ----
+
+/// Three threads call `work` while a fourth reloads one quota and the other in turn. Returns the sum of what the
+/// workers return.
+fn race_against_reloads(limiter: &Limiter<str>, quotas: [Quota; 2], work: impl Fn() -> u64 + Sync) -> u64 {
+    let running = AtomicUsize::new(3);
+    let done = race(4, |thread| {
+        if thread > 0 {
+            let done = work();
+            running.fetch_sub(1, Ordering::Relaxed);
+            return done;
+        }
+        // A bucket that nobody draws on is read through all changes since, so a race of thousands is enough.
+        for change in 1..5_000 {
+            if running.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            limiter.reconfigure(quotas[change % 2], Keep::AsIs).unwrap();
+            std::thread::yield_now();
+        }
+        0
+    });
+    done.into_iter().sum()
+}
+
 #[test]
 fn a_reload_under_load_forgives_no_debt_and_invents_none() {
     // Two quotas in different units, neither of which refills while the clock stands.
     let quotas = [Quota::per_day(200), Quota::tokens_per(1, Duration::from_secs(7)).burst(250)];
     let limiter = limiter(quotas[0], 4, &ManualClock::new());
-    let admitted: u64 = race(4, |thread| {
-        let mut admitted = 0;
-        for call in 0..150 {
-            if thread == 0 {
-                limiter.reconfigure(quotas[(call + 1) % 2], Keep::AsIs).unwrap();
-            } else {
-                admitted += u64::from(limiter.check("k").is_ok());
-            }
-        }
-        admitted
-    })
-    .into_iter()
-    .sum();
-    assert!((200..=250).contains(&admitted), "450 calls, {admitted} admitted");
+    let admitted = race_against_reloads(&limiter, quotas, || {
+        (0..1_000).filter(|_| limiter.check("k").is_ok()).count() as u64
+    });
+    assert!((200..=250).contains(&admitted), "3,000 calls, {admitted} admitted");
     limiter.reconfigure(quotas[1], Keep::AsIs).unwrap();
     assert_eq!(limiter.peek("k"), 250 - admitted);
+}
+
+#[test]
+fn a_reload_under_load_releases_no_more_than_the_larger_quota() {
+    // The same rate in different units and with different bursts: callers meet both at their edge all the time.
+    let quotas =
+        [Quota::per_second(1_000).burst(20), Quota::tokens_per(7, Duration::from_millis(7)).burst(30)];
+    let clock = ManualClock::new();
+    let limiter = limiter(quotas[0], 4, &clock);
+    let admitted = race_against_reloads(&limiter, quotas, || {
+        let call = |_: &u32| {
+            clock.advance(Duration::from_micros(250));
+            limiter.check("k").is_ok()
+        };
+        (0..2_000).filter(call).count() as u64
+    });
+    // 6,000 steps of 250 us.
+    assert!((500..=30 + 1_500).contains(&admitted), "{admitted} admitted");
 }
