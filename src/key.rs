@@ -17,6 +17,11 @@ impl KeyBytes {
     pub fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
+
+    /// The bytes so far.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl Key for str {

@@ -28,6 +28,11 @@ impl<'t> Plan<'t> {
         todo!()
     }
 
+    /// The number of the stage to which draws are added now.
+    pub fn stage(&self) -> usize {
+        todo!()
+    }
+
     /// Takes all draws, or none.
     ///
     /// # Errors

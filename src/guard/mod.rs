@@ -2,14 +2,19 @@
 
 mod agent_velocity;
 mod config;
+pub(crate) mod contained;
 mod context;
 mod decision;
+mod pipeline;
 mod velocity;
 
 pub use agent_velocity::{AgentVelocityGuard, AgentVelocityGuardBuilder, AgentVelocityRemaining};
+pub(crate) use config::limit_names;
 pub use config::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
 pub use context::{Capability, GuardContext, MonetaryAmount, Scope, ToolCallRequest, ToolGrant};
 pub use decision::{Details, GuardDecision, GuardEvidence, Verdict};
+pub use pipeline::GuardPipeline;
+pub(crate) use pipeline::Tally;
 pub use velocity::{VelocityGuard, VelocityGuardBuilder, VelocityRemaining};
 
 use crate::Plan;
