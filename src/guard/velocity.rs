@@ -25,6 +25,22 @@ impl VelocityGuard {
     pub fn new(_config: VelocityConfig) -> Self {
         todo!()
     }
+    /// A guard, or what is wrong with the configuration.
+    pub fn try_new(_config: VelocityConfig) -> Result<Self, ConfigError> {
+        todo!()
+    }
+    /// A guard of at most so many buckets.
+    pub fn with_bucket_cap(_config: VelocityConfig, _buckets: usize) -> Result<Self, ConfigError> {
+        todo!()
+    }
+    /// A guard with the bucket cap of a memory budget.
+    pub fn from_memory_budget(_config: VelocityConfig, _budget: &super::MemoryBudgetConfig) -> Result<Self, ConfigError> {
+        todo!()
+    }
+    /// Forgets the buckets that are full again, and returns how many.
+    pub fn prune_refilled(&self) -> usize {
+        todo!()
+    }
     /// Starts from a configuration.
     pub fn builder(_config: VelocityConfig) -> VelocityGuardBuilder {
         todo!()
