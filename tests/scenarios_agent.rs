@@ -98,7 +98,7 @@ fn a_refused_session_drains_its_agent_no_further<G: AgentVelocity>() {
     let guard: G = guard(config(Some(10), Some(2), 60), &ManualClock::new());
     let call = Call::of("cap");
     assert_eq!(count_allowed(&guard, &call, 3), 2);
-    let left = guard.remaining(&call);
+    let left = guard.left(&call);
     assert_eq!((left.agent, left.session), (Some(8), Some(0)));
     for capability in ["b", "c", "d", "e"] {
         assert_eq!(count_allowed(&guard, &Call::of(capability), 2), 2);
@@ -112,11 +112,11 @@ fn a_refused_agent_drains_its_session_no_further<G: AgentVelocity>() {
     let guard: G = guard(config(Some(2), Some(4), 2), &clock);
     let call = Call::of("cap");
     assert_eq!(count_allowed(&guard, &call, 5), 2);
-    let left = guard.remaining(&call);
+    let left = guard.left(&call);
     assert_eq!((left.agent, left.session), (Some(0), Some(2)));
     clock.advance(millis(1_000));
     assert_eq!(count_allowed(&guard, &call, 5), 1);
-    assert_eq!(guard.remaining(&call).session, Some(3), "two left, two released, one drawn");
+    assert_eq!(guard.left(&call).session, Some(3), "two left, two released, one drawn");
 }
 
 fn of_two_exhausted_limits_the_one_with_the_longer_wait_is_named<G: AgentVelocity>() {
@@ -165,7 +165,7 @@ fn a_call_whose_agent_is_known_needs_room_for_its_session_alone<G: AgentVelocity
     assert!(allows(&guard, &Call::of("b")));
     assert_eq!(guard.bucket_count(), 3);
     assert_eq!(refusal(&guard, &Call::of("c")).reason, Reason::TableFull);
-    assert_eq!(guard.remaining(&Call::of("c")).agent, Some(3), "a refused call drains nothing");
+    assert_eq!(guard.left(&Call::of("c")).agent, Some(3), "a refused call drains nothing");
 }
 
 fn an_idle_window_does_not_reset_an_agent_that_is_not_refilled<G: AgentVelocity>() {
@@ -217,9 +217,9 @@ fn threads_that_race_for_an_agent_and_its_sessions_drain_both_by_what_was_allowe
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(allowed, 60);
-    let sessions = (0..4).map(|n| guard.remaining(&Call::of(&format!("cap-{n}"))).session.unwrap());
+    let sessions = (0..4).map(|n| guard.left(&Call::of(&format!("cap-{n}"))).session.unwrap());
     assert_eq!(sessions.sum::<u64>(), 20, "80 held, 60 drawn");
-    assert_eq!(guard.remaining(&Call::of("cap-0")).agent, Some(0));
+    assert_eq!(guard.left(&Call::of("cap-0")).agent, Some(0));
 }
 
 fn a_cap_that_fits_no_call_is_a_configuration_error<G: AgentVelocity>() {
@@ -272,7 +272,7 @@ fn pruning_forgets_what_is_refilled_and_nothing_else<G: AgentVelocity>() {
     assert_eq!((guard.prune_refilled(), guard.bucket_count()), (0, 2));
     clock.advance(millis(500));
     assert_eq!((guard.prune_refilled(), guard.bucket_count()), (1, 1), "the session's");
-    assert_eq!(guard.remaining(&Call::of("cap")).agent, Some(0));
+    assert_eq!(guard.left(&Call::of("cap")).agent, Some(0));
 }
 
 on_engine_and_baseline!(AgentVelocityGuard:

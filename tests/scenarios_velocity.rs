@@ -39,7 +39,7 @@ fn without_limits_calls_need_no_matched_grant<G: Velocity>() {
     let guard = G::new(VelocityConfig::default());
     assert_eq!(count_allowed(&guard, &Call::of("cap").matching(None), 100), 100);
     assert_eq!(guard.bucket_count(), 0);
-    assert_eq!(guard.remaining(&Call::of("cap")).invocations, None);
+    assert_eq!(guard.left(&Call::of("cap")).invocations, None);
 }
 
 fn a_limit_without_a_matched_grant_is_an_error_that_names_the_field<G: Velocity>() {
@@ -148,7 +148,7 @@ fn a_flood_of_capabilities_never_makes_more_buckets_than_the_cap<G: Velocity>() 
         let call = Call::costing(&format!("cap-{n}"), 1);
         admitted += count_allowed(&guard, &call, 1);
         assert!((2..=8).contains(&guard.bucket_count()), "a bucket of each limit, and at most the cap");
-        let left = guard.remaining(&call);
+        let left = guard.left(&call);
         assert_eq!(left.invocations == Some(4), left.spend == Some(999), "both buckets or neither");
     }
     assert_eq!((admitted, guard.bucket_count()), (4, 8));
@@ -278,7 +278,7 @@ fn a_refusal_by_the_spend_limit_leaves_the_invocations_to_the_unit<G: Velocity>(
     for _ in 0..5 {
         assert_eq!(refusal(&guard, &Call::costing("cap", 10)).limit.as_str(), "velocity.spend");
     }
-    assert_eq!(guard.remaining(&Call::of("cap")).invocations, Some(1));
+    assert_eq!(guard.left(&Call::of("cap")).invocations, Some(1));
     let free = Call::costing("cap", 0);
     assert!(allows(&guard, &free));
     assert_eq!(refusal(&guard, &free).retry_after, Some(millis(1_000)), "one whole token is missing");
@@ -295,7 +295,7 @@ fn a_refusal_by_the_invocation_limit_leaves_the_spend_to_the_unit<G: Velocity>()
     }
     clock.set(1_000_000_000);
     assert!(allows(&guard, &Call::costing("cap", 100)), "the whole capacity is there");
-    assert_eq!(guard.remaining(&ten).spend, Some(0));
+    assert_eq!(guard.left(&ten).spend, Some(0));
 }
 
 fn of_two_exhausted_limits_the_one_with_the_longer_wait_is_named<G: Velocity>() {
@@ -346,18 +346,18 @@ fn threads_that_race_for_one_bucket_get_exactly_what_it_holds<G: Velocity>() {
     let guard: G = guard(config(Some(40), None, 60), &ManualClock::new());
     let call = Call::of("cap");
     assert_eq!(race(&guard, &call), 40);
-    assert_eq!(guard.remaining(&call).invocations, Some(0));
+    assert_eq!(guard.left(&call).invocations, Some(0));
 }
 
 fn threads_that_race_for_two_limits_get_what_the_scarcer_one_holds<G: Velocity>() {
     let call = Call::costing("cap", 10);
     let scarce_spend: G = guard(config(Some(40), Some(300), 60), &ManualClock::new());
     assert_eq!(race(&scarce_spend, &call), 30);
-    let left = scarce_spend.remaining(&call);
+    let left = scarce_spend.left(&call);
     assert_eq!((left.invocations, left.spend), (Some(10), Some(0)));
     let scarce_invocations: G = guard(config(Some(20), Some(300), 60), &ManualClock::new());
     assert_eq!(race(&scarce_invocations, &call), 20);
-    let left = scarce_invocations.remaining(&call);
+    let left = scarce_invocations.left(&call);
     assert_eq!((left.invocations, left.spend), (Some(0), Some(100)));
 }
 
@@ -430,7 +430,7 @@ fn extreme_numbers_are_refused_or_still_limit<G: Velocity>() {
                     let setup = Setup { refill, ..Setup::new(&ManualClock::at(1)) };
                     let Ok(guard) = G::build(config, setup) else { continue };
                     built += 1;
-                    let all = Call::costing("cap", guard.remaining(&Call::of("cap")).spend.unwrap());
+                    let all = Call::costing("cap", guard.left(&Call::of("cap")).spend.unwrap());
                     let more = Call::costing(
                         "cap",
                         all.request.capability.scope.grants[0]
@@ -459,7 +459,7 @@ fn pruning_forgets_what_is_refilled_and_nothing_else<G: Velocity>() {
     assert_eq!((guard.prune_refilled(), guard.bucket_count()), (0, 4));
     clock.advance(millis(500));
     assert_eq!((guard.prune_refilled(), guard.bucket_count()), (2, 2));
-    assert_eq!(guard.remaining(&Call::of("late")).invocations, Some(1));
+    assert_eq!(guard.left(&Call::of("late")).invocations, Some(1));
 }
 
 on_engine_and_baseline!(VelocityGuard:

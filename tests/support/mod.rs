@@ -1,6 +1,9 @@
 //! What the scenario tests share: calls to judge, and one trait over the engine's guards and the baseline's.
 #![allow(dead_code)] // each test binary uses a part of this
 
+mod scripted;
+
+pub use scripted::Scripted;
 use std::time::Duration;
 use tollgate::guard::{
     AgentVelocityConfig, AgentVelocityRemaining, Capability, Guard, GuardContext, MemoryBudgetConfig, Refill,
@@ -121,7 +124,7 @@ pub trait Velocity: Guard + Sized + 'static {
     fn from_memory_budget(config: VelocityConfig, budget: &MemoryBudgetConfig) -> Result<Self, ConfigError>;
     fn bucket_count(&self) -> usize;
     fn prune_refilled(&self) -> usize;
-    fn remaining(&self, call: &Call) -> VelocityRemaining;
+    fn left(&self, call: &Call) -> VelocityRemaining;
 }
 
 /// `AgentVelocityGuard`, of the engine or of the baseline.
@@ -136,7 +139,7 @@ pub trait AgentVelocity: Guard + Sized + 'static {
     ) -> Result<Self, ConfigError>;
     fn bucket_count(&self) -> usize;
     fn prune_refilled(&self) -> usize;
-    fn remaining(&self, call: &Call) -> AgentVelocityRemaining;
+    fn left(&self, call: &Call) -> AgentVelocityRemaining;
 }
 
 macro_rules! under_test {
@@ -168,7 +171,7 @@ macro_rules! under_test {
             fn prune_refilled(&self) -> usize {
                 self.prune_refilled()
             }
-            fn remaining(&self, call: &Call) -> $remaining {
+            fn left(&self, call: &Call) -> $remaining {
                 self.remaining(&call.context())
             }
         }
