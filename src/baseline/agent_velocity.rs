@@ -1,7 +1,7 @@
 //! Requests per agent and per session, behind one lock.
 
 use super::DEFAULT_BUCKET_CAP;
-use super::table::{Draw, KeyBuffer, Limit, Table};
+use super::table::{Draw, KeyBuffer, Limit, Mode, Table};
 use crate::ConfigError;
 use crate::guard::limit_names::{AGENT, SESSION};
 use crate::guard::{AgentVelocityConfig, AgentVelocityRemaining, MemoryBudgetConfig, Refill};
@@ -116,12 +116,17 @@ fn session_key(ctx: &GuardContext<'_>) -> KeyBuffer {
     key
 }
 
-impl Guard for AgentVelocityGuard {
-    fn name(&self) -> &str {
-        NAME
+impl AgentVelocityGuard {
+    /// What [`evaluate`](Guard::evaluate) would answer now, without drawing: a model of an atomic pipeline asks
+    /// every guard so before it evaluates any.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Guard::evaluate).
+    pub fn preview(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+        self.decide(ctx, Mode::Preview)
     }
 
-    fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+    fn decide(&self, ctx: &GuardContext<'_>, mode: Mode) -> Result<GuardDecision, KernelError> {
         let Buckets { table, agent, session } = match &self.buckets {
             Ok(buckets) => buckets,
             Err(error) => return Err(KernelError::Internal(format!("agent-velocity guard: {error}"))),
@@ -136,10 +141,20 @@ impl Guard for AgentVelocityGuard {
         if draws.is_empty() {
             return Ok(GuardDecision::allow());
         }
-        Ok(match table.draw(&mut draws) {
+        Ok(match table.decide(mode, &mut draws) {
             Ok(_) => GuardDecision::allow(),
             Err(refusal) => GuardDecision::deny(NAME, Details::Refused(refusal)),
         })
+    }
+}
+
+impl Guard for AgentVelocityGuard {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+        self.decide(ctx, Mode::Draw)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keyed limiters behind one lock: one quota, or several drawn on together.
 
 use super::DEFAULT_BUCKET_CAP;
-use super::table::{Draw, KeyBuffer, Limit, Table};
+use super::table::{Draw, KeyBuffer, Limit, Mode, Table};
 use crate::key::KeyBytes;
 use crate::quota::Quota;
 use crate::time::{Clock, EngineClock};
@@ -53,7 +53,7 @@ impl<K: Key + ?Sized> Limiter<K> {
     pub fn check_n(&self, key: &K, cost: u64) -> Result<Admission, Refusal> {
         let table = &self.limits.table;
         let mut draws = [Draw::new(bucket_key(0, key), 0, [cost])];
-        let at = table.draw(&mut draws)?;
+        let at = table.decide(Mode::Draw, &mut draws)?;
         let line = &table.limits()[0].line;
         let to = draws[0].marks[0];
         let units = line.units(cost).unwrap_or(0);
@@ -165,7 +165,7 @@ impl LimitSet {
             sums[sum].costs[0] = cost;
             parts.push((sum, before));
         }
-        let at = self.table.draw(&mut sums)?;
+        let at = self.table.decide(Mode::Draw, &mut sums)?;
         let admissions = draws.iter().zip(parts).filter(|(draw, _)| draw.2 > 0);
         let admissions = admissions.map(|(&(limit, _, cost), (sum, before))| {
             let line = &self.table.limits()[limit].line;

@@ -38,6 +38,13 @@ impl<const L: usize> Draw<L> {
     }
 }
 
+/// Whether a decision takes what it allows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Draw,
+    Preview,
+}
+
 /// The buckets of one key: one mark for each lane. A mark of 0 is a full bucket.
 struct Entry<const L: usize> {
     limit: usize,
@@ -80,20 +87,15 @@ impl<const L: usize> Table<L> {
         Ok(Self { limits, clock, most_entries: bucket_cap / L, state: Mutex::new(state) })
     }
 
-    /// Takes all of `draws`, or none, and returns the time of the decision. No two draws may have one key.
-    pub(super) fn draw(&self, draws: &mut [Draw<L>]) -> Result<u64, Refusal> {
+    /// Finds whether all of `draws` can be taken, and in [`Mode::Draw`] takes them; returns the time of the
+    /// decision. No two draws may have one key.
+    pub(super) fn decide(&self, mode: Mode, draws: &mut [Draw<L>]) -> Result<u64, Refusal> {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
         self.judge(&state, now, draws)?;
         self.make_room(&mut state, now, draws)?;
-        for draw in draws.iter().filter(|draw| !draw.is_peek()) {
-            match state.entries.get_mut(&draw.key[..]) {
-                Some(entry) => entry.marks = draw.marks,
-                None => {
-                    let entry = Entry { limit: draw.limit, marks: draw.marks };
-                    state.entries.insert(draw.key[..].into(), entry);
-                }
-            }
+        if mode == Mode::Draw {
+            state.take(draws);
         }
         Ok(now)
     }
@@ -194,6 +196,18 @@ impl<const L: usize> Table<L> {
 }
 
 impl<const L: usize> State<L> {
+    fn take(&mut self, draws: &[Draw<L>]) {
+        for draw in draws.iter().filter(|draw| !draw.is_peek()) {
+            match self.entries.get_mut(&draw.key[..]) {
+                Some(entry) => entry.marks = draw.marks,
+                None => {
+                    let entry = Entry { limit: draw.limit, marks: draw.marks };
+                    self.entries.insert(draw.key[..].into(), entry);
+                }
+            }
+        }
+    }
+
     /// Reads the clock, once for each decision.
     fn advance(&mut self, clock: &EngineClock) -> u64 {
         self.latest = self.latest.max(clock.now());

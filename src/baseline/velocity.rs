@@ -1,7 +1,7 @@
 //! Calls and spend per grant, behind one lock.
 
 use super::DEFAULT_BUCKET_CAP;
-use super::table::{Draw, KeyBuffer, Limit, Table};
+use super::table::{Draw, KeyBuffer, Limit, Mode, Table};
 use crate::guard::limit_names::{INVOCATIONS, SPEND};
 use crate::guard::{Details, Guard, GuardContext, GuardDecision, MemoryBudgetConfig, Refill};
 use crate::guard::{VelocityConfig, VelocityRemaining};
@@ -155,16 +155,26 @@ fn left<const L: usize>(table: &Table<L>, ctx: &GuardContext<'_>) -> [u64; L] {
     }
 }
 
-fn draw<const L: usize>(table: &Table<L>, key: KeyBuffer, costs: [u64; L]) -> Result<(), Refusal> {
-    table.draw(&mut [Draw::new(key, 0, costs)]).map(|_| ())
+fn pay<const L: usize>(
+    table: &Table<L>,
+    mode: Mode,
+    key: KeyBuffer,
+    costs: [u64; L],
+) -> Result<u64, Refusal> {
+    table.decide(mode, &mut [Draw::new(key, 0, costs)])
 }
 
-impl Guard for VelocityGuard {
-    fn name(&self) -> &str {
-        NAME
+impl VelocityGuard {
+    /// What [`evaluate`](Guard::evaluate) would answer now, without drawing: a model of an atomic pipeline asks
+    /// every guard so before it evaluates any.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Guard::evaluate).
+    pub fn preview(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+        self.decide(ctx, Mode::Preview)
     }
 
-    fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+    fn decide(&self, ctx: &GuardContext<'_>, mode: Mode) -> Result<GuardDecision, KernelError> {
         let buckets = match &self.table {
             Ok(Buckets::None) => return Ok(GuardDecision::allow()),
             Ok(buckets) => buckets,
@@ -175,22 +185,27 @@ impl Guard for VelocityGuard {
                 "matched_grant_index is missing: velocity limits need the grant that covers the call".into(),
             ));
         };
-        let drawn = match buckets {
-            Buckets::None => Ok(()),
-            Buckets::Invocations(table) => draw(table, key(ctx, grant), [1]),
-            Buckets::Spend(table) => {
-                let cost = self.planned_cost(ctx, grant)?;
-                draw(table, key(ctx, grant), [cost])
-            }
-            Buckets::Both(table) => {
-                let cost = self.planned_cost(ctx, grant)?;
-                draw(table, key(ctx, grant), [1, cost])
-            }
+        let key = key(ctx, grant);
+        let paid = match buckets {
+            Buckets::None => return Ok(GuardDecision::allow()),
+            Buckets::Invocations(table) => pay(table, mode, key, [1]),
+            Buckets::Spend(table) => pay(table, mode, key, [self.planned_cost(ctx, grant)?]),
+            Buckets::Both(table) => pay(table, mode, key, [1, self.planned_cost(ctx, grant)?]),
         };
-        Ok(match drawn {
-            Ok(()) => GuardDecision::allow(),
+        Ok(match paid {
+            Ok(_) => GuardDecision::allow(),
             Err(refusal) => GuardDecision::deny(NAME, Details::Refused(refusal)),
         })
+    }
+}
+
+impl Guard for VelocityGuard {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+        self.decide(ctx, Mode::Draw)
     }
 }
 
