@@ -6,7 +6,8 @@ use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use support::{Call, SERVER, Scripted, Setup, TOOL, Velocity, millis};
+use support::scripted::Scripted;
+use support::{Call, SERVER, Setup, TOOL, Velocity, millis};
 use tollgate::guard::{
     Guard, GuardContext, GuardDecision, GuardPipeline, ToolCallRequest, ToolGrant, VelocityConfig, Verdict,
 };
@@ -158,8 +159,11 @@ fn a_call_of_an_unknown_tool_is_refused_before_any_guard() {
     assert_eq!((runs.load(Ordering::Relaxed), counts(&asked)), (0, vec![0]));
 }
 
+/// The matched grant, the agent and the server of a context.
+type Seen = (Option<usize>, String, String);
+
 /// Allows, and notes what it was shown.
-struct Witness(Arc<Mutex<Vec<(Option<usize>, String, String)>>>);
+struct Witness(Arc<Mutex<Vec<Seen>>>);
 
 impl Guard for Witness {
     fn name(&self) -> &str {

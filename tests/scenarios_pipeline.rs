@@ -4,12 +4,12 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{
-    AgentVelocity, Call, Scripted, Setup, Velocity, allows, count_allowed, error, millis, refusal,
-};
+use support::scripted::Scripted;
+use support::shared::Shared;
+use support::{AgentVelocity, Call, Setup, Velocity, allows, count_allowed, error, millis, refusal};
 use tollgate::guard::{
-    AgentVelocityConfig, AgentVelocityGuard, Details, Guard, GuardContext, GuardDecision, GuardPipeline,
-    Planned, VelocityConfig, VelocityGuard, Verdict,
+    AgentVelocityConfig, AgentVelocityGuard, Details, Guard, GuardDecision, GuardPipeline, Planned,
+    VelocityConfig, VelocityGuard, Verdict,
 };
 use tollgate::kernel::KernelError;
 use tollgate::time::ManualClock;
@@ -171,21 +171,6 @@ fn grant_limits<V: Velocity>(clock: &ManualClock) -> V {
         ..VelocityConfig::default()
     };
     V::build(config, Setup::new(clock)).unwrap()
-}
-
-/// A guard that stays readable while a pipeline owns it.
-struct Shared<G>(Arc<G>);
-
-impl<G: Guard> Guard for Shared<G> {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
-        self.0.evaluate(ctx)
-    }
-    fn plan<'g>(&'g self, ctx: &GuardContext<'_>, plan: &mut Plan<'g>) -> Result<Planned, KernelError> {
-        self.0.plan(ctx, plan)
-    }
 }
 
 /// A pipeline of the agent's limits and the grant's, and the two guards in it.
@@ -357,9 +342,8 @@ fn an_atomic_pipeline_inside_an_atomic_one_shares_its_commit() {
 fn an_atomic_pipeline_inside_an_atomic_one_is_evaluated_if_one_of_its_guards_has_no_plan() {
     let (mut inner, agent, _) = limits::<AgentVelocityGuard, VelocityGuard>(GuardPipeline::atomic());
     inner.add(Scripted::Allow.named("scripted", &Arc::default()));
-    let mut plan = Plan::new();
     let call = Call::costing("cap", 1);
-    assert_eq!(inner.plan(&call.context(), &mut plan), Ok(Planned::Evaluate));
+    assert_eq!(inner.plan(&call.context(), &mut Plan::new()), Ok(Planned::Evaluate));
     let mut outer = GuardPipeline::atomic();
     outer.add(Box::new(inner));
     assert_eq!(count_allowed(&outer, &call, 3), 2);
@@ -369,9 +353,8 @@ fn an_atomic_pipeline_inside_an_atomic_one_is_evaluated_if_one_of_its_guards_has
 #[test]
 fn a_series_inside_an_atomic_pipeline_draws_on_its_own() {
     let (series, agent, _) = limits::<AgentVelocityGuard, VelocityGuard>(GuardPipeline::new());
-    let mut plan = Plan::new();
     let call = Call::costing("cap", 1);
-    assert_eq!(series.plan(&call.context(), &mut plan), Ok(Planned::Evaluate));
+    assert_eq!(series.plan(&call.context(), &mut Plan::new()), Ok(Planned::Evaluate));
     let mut outer = GuardPipeline::atomic();
     outer.add(Box::new(series));
     assert_eq!(count_allowed(&outer, &call, 3), 2);

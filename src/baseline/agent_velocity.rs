@@ -8,6 +8,7 @@ use crate::guard::{AgentVelocityConfig, AgentVelocityRemaining, MemoryBudgetConf
 use crate::guard::{Details, Guard, GuardContext, GuardDecision};
 use crate::kernel::KernelError;
 use crate::time::{Clock, EngineClock};
+use crate::word::LONE_MARK;
 use smallvec::SmallVec;
 
 const NAME: &str = "agent-velocity";
@@ -81,7 +82,7 @@ impl AgentVelocityGuard {
     /// Whole tokens left for the call's agent and session. A limit without a bucket shows its capacity.
     pub fn remaining(&self, ctx: &GuardContext<'_>) -> AgentVelocityRemaining {
         let Ok(Buckets { table, agent, session }) = &self.buckets else {
-            return AgentVelocityRemaining { agent: None, session: None };
+            return AgentVelocityRemaining::default();
         };
         AgentVelocityRemaining {
             agent: agent.map(|limit| table.available(&agent_key(ctx), limit)[0]),
@@ -190,7 +191,7 @@ impl AgentVelocityGuardBuilder {
         let mut add = |name: &'static str, limit: Option<u32>| -> Result<Option<usize>, ConfigError> {
             let Some(limit) = limit else { return Ok(None) };
             let quota = refill.quota(limit.into(), config.window_secs, config.burst_factor)?;
-            limits.push(Limit { name: name.into(), line: quota.arithmetic(64)? });
+            limits.push(Limit { name: name.into(), line: quota.arithmetic(LONE_MARK)? });
             Ok(Some(limits.len() - 1))
         };
         let agent = add(AGENT, config.max_requests_per_agent)?;

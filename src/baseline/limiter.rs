@@ -5,6 +5,7 @@ use super::table::{Draw, KeyBuffer, Limit, Mode, Table};
 use crate::key::KeyBytes;
 use crate::quota::Quota;
 use crate::time::{Clock, EngineClock};
+use crate::word::LONE_MARK;
 use crate::{Admission, ConfigError, Key, LimitName, Reason, Refusal};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -35,7 +36,7 @@ pub struct LimiterBuilder<K: ?Sized> {
 impl<K: Key + ?Sized> Limiter<K> {
     /// Starts with a quota and the defaults: 65,536 buckets, the monotonic clock.
     pub fn builder(quota: Quota) -> LimiterBuilder<K> {
-        LimiterBuilder { limits: LimitSet::builder().limit("limiter", quota), key: PhantomData }
+        LimiterBuilder { limits: LimitSet::builder().limit("limit", quota), key: PhantomData }
     }
 
     /// Draws one token.
@@ -82,6 +83,12 @@ impl<K: Key + ?Sized> Limiter<K> {
 }
 
 impl<K: Key + ?Sized> LimiterBuilder<K> {
+    /// The limit's name in refusals; `limit` unless set.
+    pub fn name(mut self, name: impl Into<LimitName>) -> Self {
+        self.limits.limits[0].0 = name.into();
+        self
+    }
+
     /// The most buckets. 65,536 unless set.
     pub fn bucket_cap(mut self, buckets: usize) -> Self {
         self.limits = self.limits.bucket_cap(buckets);
@@ -139,20 +146,19 @@ impl LimitSet {
     /// Takes all draws, or none. Each is a limit's number (in the order of [`LimitSetBuilder::limit`]), a key
     /// and a cost in tokens. Draws on one bucket are summed; a cost of 0 changes nothing.
     ///
-    /// Returns one admission for each draw with a cost above 0, in the order given. Their `remaining` is
-    /// what is left after the whole call.
+    /// Returns one admission for each draw with a cost above 0, in the order given.
     ///
     /// # Errors
-    /// Why not, of the limit that comes first in the [order of reasons](super#rules). A limit that does not
-    /// exist is refused as impossible, since no wait makes it one.
+    /// Why not, of the limit that comes first in the [order of reasons](super#rules).
+    ///
+    /// # Panics
+    /// If there is no such limit.
     pub fn draw<K: Key + ?Sized>(&self, draws: &[(usize, &K, u64)]) -> Result<Vec<Admission>, Refusal> {
         let mut sums = SmallVec::<[Draw<1>; 4]>::new();
         // For each draw: the sum it is part of, and how much of it was there before.
         let mut parts = SmallVec::<[(usize, u64); 4]>::new();
         for &(limit, key, cost) in draws {
-            let Some(known) = self.table.limits().get(limit) else {
-                return Err(no_such_limit(limit, cost));
-            };
+            let known = self.number(limit);
             let key = bucket_key(limit, key);
             let sum = sums.iter().position(|sum| sum.key == key).unwrap_or_else(|| {
                 sums.push(Draw::new(key, limit, [0]));
@@ -168,26 +174,29 @@ impl LimitSet {
         let at = self.table.decide(Mode::Draw, &mut sums)?;
         let admissions = draws.iter().zip(parts).filter(|(draw, _)| draw.2 > 0);
         let admissions = admissions.map(|(&(limit, _, cost), (sum, before))| {
-            let line = &self.table.limits()[limit].line;
+            let line = &self.number(limit).line;
             let (mark, total) = (sums[sum].marks[0], sums[sum].costs[0]);
             // An admitted total is within the capacity, so no part of it overflows.
             let start = mark - line.units(total).unwrap_or(0);
-            Admission {
-                at,
-                from: start + before * line.units_per_token(),
-                to: start + (before + cost) * line.units_per_token(),
-                remaining: line.available(mark, at),
-            }
+            let from = start + before * line.units_per_token();
+            let to = from + cost * line.units_per_token();
+            Admission { at, from, to, remaining: line.available(to, at) }
         });
         Ok(admissions.collect())
     }
 
-    /// Whole tokens that `key` could draw now from limit number `limit`; 0 of a limit that does not exist.
+    /// Whole tokens that `key` could draw now from limit number `limit`.
+    ///
+    /// # Panics
+    /// If there is no such limit.
     pub fn peek<K: Key + ?Sized>(&self, limit: usize, key: &K) -> u64 {
-        if limit >= self.table.limits().len() {
-            return 0;
-        }
+        self.number(limit);
         self.table.available(&bucket_key(limit, key), limit)[0]
+    }
+
+    fn number(&self, limit: usize) -> &Limit {
+        let limits = self.table.limits();
+        limits.get(limit).unwrap_or_else(|| panic!("limit number {limit} of a set of {}", limits.len()))
     }
 
     /// Live buckets.
@@ -215,20 +224,10 @@ fn bucket_key<K: Key + ?Sized>(limit: usize, key: &K) -> KeyBuffer {
     bucket
 }
 
-fn no_such_limit(limit: usize, needed: u64) -> Refusal {
-    Refusal {
-        limit: format!("limit {limit} (not in this set)").into(),
-        reason: Reason::Impossible,
-        needed,
-        available: 0,
-        retry_after: None,
-    }
-}
-
 impl LimitSetBuilder {
     /// Adds a limit; the first is number 0.
-    pub fn limit(mut self, name: impl Into<String>, quota: Quota) -> Self {
-        self.limits.push((name.into().into(), quota));
+    pub fn limit(mut self, name: impl Into<LimitName>, quota: Quota) -> Self {
+        self.limits.push((name.into(), quota));
         self
     }
 
@@ -250,7 +249,7 @@ impl LimitSetBuilder {
     /// A quota whose numbers cannot be counted for five years, or a bucket cap of 0.
     pub fn build(self) -> Result<LimitSet, ConfigError> {
         let limit = |(name, quota): (LimitName, Quota)| -> Result<Limit, ConfigError> {
-            Ok(Limit { name, line: quota.arithmetic(64)? })
+            Ok(Limit { name, line: quota.arithmetic(LONE_MARK)? })
         };
         let limits = self.limits.into_iter().map(limit).collect::<Result<Vec<_>, _>>()?;
         // A call need not draw on every limit, so one bucket is of use already.

@@ -117,7 +117,9 @@ impl<const L: usize> Table<L> {
                 match limit.line.decide(*mark, now, cost) {
                     Decision::Admit { mark: after } => *mark = after,
                     Decision::Impossible => return Err(limit.refuse(Reason::Impossible, cost)),
-                    Decision::PastHorizon => return Err(limit.refuse(Reason::PastHorizon, cost)),
+                    Decision::PastHorizon => {
+                        return Err(Refusal { available: 0, ..limit.refuse(Reason::PastHorizon, cost) });
+                    }
                     Decision::Exhausted { available, retry_at } => {
                         // A wait that ends past the horizon is longer than any other.
                         let until = retry_at.unwrap_or(u64::MAX);
@@ -138,26 +140,28 @@ impl<const L: usize> Table<L> {
         longest.map_or(Ok(()), |(_, refusal)| Err(refusal))
     }
 
-    /// Makes sure that every new key of `draws` fits, or refuses in the name of the first that is new.
+    /// Makes sure that every new key of `draws` fits, or refuses in the name of the first for which no room is
+    /// left.
     fn make_room(&self, state: &mut State<L>, now: u64, draws: &[Draw<L>]) -> Result<(), Refusal> {
-        if state.entries.len() + state.missing(draws).count() <= self.most_entries {
-            return Ok(());
+        if state.missing(draws).count() > self.free(state) {
+            self.prune(state, now);
         }
-        self.prune(state, now);
         // Counted again: pruning may have forgotten a refilled bucket of this very call.
-        if state.entries.len() + state.missing(draws).count() <= self.most_entries {
-            return Ok(());
+        match state.missing(draws).nth(self.free(state)) {
+            None => Ok(()),
+            Some(draw) => Err(self.limits[draw.limit].refuse(Reason::TableFull, draw.costs[0])),
         }
-        state
-            .missing(draws)
-            .next()
-            .map_or(Ok(()), |first| Err(self.limits[first.limit].refuse(Reason::TableFull, first.costs[0])))
+    }
+
+    /// How many new entries fit.
+    fn free(&self, state: &State<L>) -> usize {
+        self.most_entries - state.entries.len()
     }
 
     fn prune(&self, state: &mut State<L>, now: u64) {
         state.entries.retain(|_, entry| {
             let mut lanes = self.limits[entry.limit..].iter().zip(&entry.marks);
-            !lanes.all(|(limit, &mark)| limit.line.refilled(mark, now))
+            !lanes.all(|(limit, &mark)| mark <= limit.line.accrued(now))
         });
     }
 

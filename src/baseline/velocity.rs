@@ -8,13 +8,10 @@ use crate::guard::{VelocityConfig, VelocityRemaining};
 use crate::kernel::KernelError;
 use crate::quota::pair_arithmetic;
 use crate::time::{Clock, EngineClock};
+use crate::word::{LONE_MARK, PAIR_MARKS};
 use crate::{ConfigError, Refusal};
 
 const NAME: &str = "velocity";
-
-/// The bits that two marks share in the engine's word. The baseline has no words; it takes the same
-/// resolution in time from this, so that both answer alike.
-const PAIR_BITS: u32 = 108;
 
 /// [`crate::guard::VelocityGuard`] behind one lock: same limits, same answers.
 pub struct VelocityGuard {
@@ -86,15 +83,17 @@ impl VelocityGuard {
         }
     }
 
-    /// Whole tokens left for the call's grant. A limit without a bucket, or a call without a matched grant,
-    /// shows the capacity.
+    /// Whole tokens left for the call's grant; a limit without a bucket shows its capacity. `None` where the
+    /// limit is not configured or the call has no grant.
     pub fn remaining(&self, ctx: &GuardContext<'_>) -> VelocityRemaining {
+        let Some(grant) = ctx.matched_grant_index else { return VelocityRemaining::default() };
+        let key = key(ctx, grant);
         let (invocations, spend) = match &self.table {
             Err(_) | Ok(Buckets::None) => (None, None),
-            Ok(Buckets::Invocations(table)) => (Some(left(table, ctx)[0]), None),
-            Ok(Buckets::Spend(table)) => (None, Some(left(table, ctx)[0])),
+            Ok(Buckets::Invocations(table)) => (Some(table.available(&key, 0)[0]), None),
+            Ok(Buckets::Spend(table)) => (None, Some(table.available(&key, 0)[0])),
             Ok(Buckets::Both(table)) => {
-                let [invocations, spend] = left(table, ctx);
+                let [invocations, spend] = table.available(&key, 0);
                 (Some(invocations), Some(spend))
             }
         };
@@ -146,13 +145,6 @@ fn key(ctx: &GuardContext<'_>, grant: usize) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&grant.to_le_bytes());
     key.extend_from_slice(ctx.request.capability.id.as_bytes());
     key
-}
-
-fn left<const L: usize>(table: &Table<L>, ctx: &GuardContext<'_>) -> [u64; L] {
-    match ctx.matched_grant_index {
-        Some(grant) => table.available(&key(ctx, grant), 0),
-        None => std::array::from_fn(|lane| table.limits()[lane].line.capacity()),
-    }
 }
 
 fn pay<const L: usize>(
@@ -251,15 +243,16 @@ impl VelocityGuardBuilder {
                 Buckets::None
             }
             (Some(quota), None) => {
-                let limit = Limit { name: INVOCATIONS.into(), line: quota.arithmetic(64)? };
+                let limit = Limit { name: INVOCATIONS.into(), line: quota.arithmetic(LONE_MARK)? };
                 Buckets::Invocations(Table::new(vec![limit], bucket_cap, 1, clock)?)
             }
             (None, Some(quota)) => {
-                let limit = Limit { name: SPEND.into(), line: quota.arithmetic(64)? };
+                let limit = Limit { name: SPEND.into(), line: quota.arithmetic(LONE_MARK)? };
                 Buckets::Spend(Table::new(vec![limit], bucket_cap, 1, clock)?)
             }
             (Some(first), Some(second)) => {
-                let ([first, second], _) = pair_arithmetic(&first, &second, PAIR_BITS)?;
+                // The baseline has no words; the width gives both the engine's resolution in time.
+                let ([first, second], _) = pair_arithmetic(&first, &second, PAIR_MARKS)?;
                 let limits = vec![
                     Limit { name: INVOCATIONS.into(), line: first },
                     Limit { name: SPEND.into(), line: second },

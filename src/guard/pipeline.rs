@@ -22,8 +22,8 @@ use std::fmt;
 ///
 /// [`atomic`](Self::atomic): a refusal anywhere drains nothing anywhere. Each guard in turn adds its draws to
 /// one [`Plan`] or, if it has none to plan ([`Planned::Evaluate`]), is evaluated at once; then one commit takes
-/// all draws, or none. So a guard that is evaluated decides before any draw is made, wherever it stands, and a
-/// limit's refusal comes last; of several limits that refuse, the one of the earliest guard is named.
+/// all draws, or none. So guards that are evaluated, and guards that cannot judge the call, decide before any
+/// limit does, wherever they stand; of several limits that refuse, that of the earliest guard is named.
 ///
 /// A call that is held for approval draws nothing: held is refused for now, and the call draws when it comes
 /// again. The limits are not consulted for it, so it can still be refused then.

@@ -27,8 +27,7 @@ use std::fmt;
 /// at once.
 ///
 /// ```
-/// use tollgate::guard::{Capability, Scope, ToolCallRequest, ToolGrant, VelocityConfig};
-/// use tollgate::baseline::VelocityGuard;
+/// use tollgate::guard::{Capability, Scope, ToolCallRequest, ToolGrant, VelocityConfig, VelocityGuard};
 /// use tollgate::kernel::{Kernel, KernelError};
 ///
 /// let mut kernel = Kernel::new();

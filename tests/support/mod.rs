@@ -1,9 +1,9 @@
 //! What the scenario tests share: calls to judge, and one trait over the engine's guards and the baseline's.
 #![allow(dead_code)] // each test binary uses a part of this
 
-mod scripted;
+pub mod scripted;
+pub mod shared;
 
-pub use scripted::Scripted;
 use std::time::Duration;
 use tollgate::guard::{
     AgentVelocityConfig, AgentVelocityRemaining, Capability, Guard, GuardContext, MemoryBudgetConfig, Refill,
