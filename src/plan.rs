@@ -265,6 +265,7 @@ impl<'t> Plan<'t> {
             }
         }
         if let Some(refusal) = refused.0 {
+            let refusal = self.summed_refusal(stage, words, &times).unwrap_or(refusal);
             return Judged::Refused { refused: PlanRefused { stage, refusal }, because };
         }
         let new = self.cells.iter().zip(words).zip(&buckets);
@@ -275,6 +276,32 @@ impl<'t> Plan<'t> {
             })
             .collect();
         Judged::Admitted { words, admissions }
+    }
+
+    /// Why `stage` refuses, where some bucket is drawn on more than once: draws on one bucket are summed, so two
+    /// that fit one by one can be impossible together, and a refusal speaks of what they need together.
+    #[cold]
+    fn summed_refusal(&self, stage: usize, words: &[Option<Word>], times: &[u64]) -> Option<Refusal> {
+        if self.draws.len() == self.cells.len() {
+            return None; // each bucket is drawn on once
+        }
+        let mut refused = Worst::default();
+        for draw in self.draws.iter().filter(|draw| draw.stage == stage) {
+            let (cell, now) = (&self.cells[draw.cell], times[draw.cell]);
+            let together = |other: &&Draw| other.cell == draw.cell && other.stage <= stage;
+            for lane in (0..2).filter(|&lane| draw.costs[lane] > 0) {
+                let costs = self.draws.iter().filter(together).map(|other| other.costs[lane]);
+                let whole = costs.fold(0, u64::saturating_add);
+                let mut bucket = match words[draw.cell] {
+                    Some(word) => cell.owner.limits.read(word),
+                    None => cell.owner.limits.absent(cell.limit),
+                };
+                if let Err(decision) = bucket.draw(lane, whole, now) {
+                    refused.offer(|| cell.owner.explain(decision, draw.limit, lane, whole, now));
+                }
+            }
+        }
+        refused.0
     }
 
     /// Are the words that a refusal rests on still there, unchanged?
