@@ -1,5 +1,6 @@
 //! Decides whether an agent's call may go ahead: how often, and for how much money.
 
+pub mod baseline;
 pub mod guard;
 pub mod kernel;
 pub mod key;

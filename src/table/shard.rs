@@ -23,7 +23,8 @@ struct FreeList {
     /// The first stacked cell plus 1, under a tag that changes with every exchange: a cell that was popped and
     /// pushed again meanwhile must not be mistaken for the one that was seen.
     head: AtomicU64,
-    /// The next cell that was never used.
+    /// The shard's own cells; those from `unused` on were never handed out.
+    start: u32,
     unused: AtomicU32,
     end: u32,
     /// Cells popped less cells pushed. Cells move between shards, so one shard's count may be negative.
@@ -40,6 +41,7 @@ impl Shard {
     pub(crate) fn new(directory: u64, cells: Range<u32>) -> Self {
         let free = FreeList {
             head: AtomicU64::new(0),
+            start: cells.start,
             unused: AtomicU32::new(cells.start),
             end: cells.end,
             taken: AtomicIsize::new(0),
@@ -101,6 +103,11 @@ impl Shard {
                 Err(found) => seen = found,
             }
         }
+    }
+
+    /// The shard's own cells that were ever handed out.
+    pub(crate) fn used(&self) -> Range<u32> {
+        self.free.start..self.free.unused.load(Ordering::Acquire)
     }
 
     /// Cells popped less cells pushed.
