@@ -17,7 +17,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 use table_model::{Draw, Layout, TableModel};
 use tollgate::time::{Clock, ManualClock};
-use tollgate::{Admission, LimitSet, Limiter, Plan, Refusal};
+use tollgate::{Admission, LimitSet, Limiter, Plan, Refusal, baseline};
 use traces::{Limit, Step, assert_same_refusal, bucket_cap, limit, steps};
 
 const NAMES: [&str; 3] = ["first", "second", "third"];
@@ -28,6 +28,8 @@ trait Subject {
     fn draw(&self, draws: &[Draw<usize>]) -> Result<Vec<Admission>, Refusal>;
     fn peek(&self, limit: usize, key: usize) -> u64;
     fn len(&self) -> usize;
+    /// Forgets refilled buckets, and says how many.
+    fn prune(&self) -> usize;
     /// The names of its limits as refusals spell them.
     fn names(&self) -> Vec<String>;
 }
@@ -56,6 +58,10 @@ impl Subject for Limiter<str> {
         Limiter::len(self)
     }
 
+    fn prune(&self) -> usize {
+        self.prune_refilled()
+    }
+
     fn names(&self) -> Vec<String> {
         vec!["limit".into()]
     }
@@ -76,6 +82,10 @@ impl Subject for LimitSet {
 
     fn len(&self) -> usize {
         LimitSet::len(self)
+    }
+
+    fn prune(&self) -> usize {
+        self.prune_refilled()
     }
 
     fn names(&self) -> Vec<String> {
@@ -121,6 +131,13 @@ fn assert_same_decisions(
         }
         assert_len(subject.len(), &model, cap, now, &place);
     }
+    let before = subject.len();
+    assert_eq!(subject.prune() + subject.len(), before, "what was pruned is what is gone");
+    assert_eq!(
+        subject.len(),
+        model.live_buckets(clock.now()),
+        "only refilled buckets are forgotten, and all"
+    );
     for limit in 0..limits.len() {
         for key in 0..cap + 3 {
             assert_eq!(
@@ -167,6 +184,54 @@ fn assert_same_admissions(
     }
 }
 
+impl Subject for baseline::Limiter<str> {
+    fn draw(&self, draws: &[Draw<usize>]) -> Result<Vec<Admission>, Refusal> {
+        let [Draw { key, cost, .. }] = draws else { panic!("a limiter takes one draw at a time") };
+        let admission = self.check_n(&name(*key), *cost)?;
+        Ok(if *cost > 0 { vec![admission] } else { Vec::new() })
+    }
+
+    fn peek(&self, _limit: usize, key: usize) -> u64 {
+        baseline::Limiter::peek(self, &name(key))
+    }
+
+    fn len(&self) -> usize {
+        baseline::Limiter::len(self)
+    }
+
+    fn prune(&self) -> usize {
+        self.prune_refilled()
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["limit".into()]
+    }
+}
+
+impl Subject for baseline::LimitSet {
+    fn draw(&self, draws: &[Draw<usize>]) -> Result<Vec<Admission>, Refusal> {
+        let names: Vec<String> = draws.iter().map(|draw| name(draw.key)).collect();
+        let draws = draws.iter().zip(&names).map(|(draw, name)| (draw.limit, name.as_str(), draw.cost));
+        baseline::LimitSet::draw(self, &draws.collect::<Vec<_>>())
+    }
+
+    fn peek(&self, limit: usize, key: usize) -> u64 {
+        baseline::LimitSet::peek(self, limit, name(key).as_str())
+    }
+
+    fn len(&self) -> usize {
+        baseline::LimitSet::len(self)
+    }
+
+    fn prune(&self) -> usize {
+        self.prune_refilled()
+    }
+
+    fn names(&self) -> Vec<String> {
+        NAMES.map(str::to_owned).to_vec()
+    }
+}
+
 fn limiter(limit: &Limit, cap: usize, clock: &ManualClock) -> Limiter<str> {
     Limiter::builder(limit.quota).bucket_cap(cap).clock(clock.clone()).build().unwrap()
 }
@@ -181,14 +246,42 @@ fn limit_set(limits: &[Limit], cap: usize, clock: &ManualClock) -> LimitSet {
         .unwrap()
 }
 
+fn baseline_limit_set(limits: &[Limit], cap: usize, clock: &ManualClock) -> baseline::LimitSet {
+    let named = limits.iter().zip(NAMES);
+    named
+        .fold(baseline::LimitSet::builder(), |builder, (limit, name)| builder.limit(name, limit.quota))
+        .bucket_cap(cap)
+        .clock(clock.clone())
+        .build()
+        .unwrap()
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_limiter_decides_as_the_model_does(limit in limit(), cap in bucket_cap(), trace in steps(1, 120)) {
         let clock = ManualClock::new();
         let limiter = limiter(&limit, cap, &clock);
         assert_same_decisions(&limiter, &[limit], cap, &clock, &trace);
+    }
+
+    #[test]
+    fn the_limiter_behind_one_lock_decides_as_the_model_does(
+        limit in limit(), cap in bucket_cap(), trace in steps(1, 120),
+    ) {
+        let clock = ManualClock::new();
+        let builder = baseline::Limiter::builder(limit.quota).bucket_cap(cap).clock(clock.clone());
+        assert_same_decisions(&builder.build().unwrap(), &[limit], cap, &clock, &trace);
+    }
+
+    #[test]
+    fn the_limit_set_behind_one_lock_decides_as_the_model_does(
+        limits in prop::collection::vec(limit(), 1..=3), cap in bucket_cap(), trace in steps(4, 90),
+    ) {
+        let clock = ManualClock::new();
+        let set = baseline_limit_set(&limits, cap, &clock);
+        assert_same_decisions(&set, &limits, cap, &clock, &trace);
     }
 
     #[test]

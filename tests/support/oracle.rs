@@ -111,9 +111,9 @@ impl Line {
         }
         let thousandths = (whole(per_window) * whole(1_000) / (whole(window_secs) * whole(1_000))).floor();
         let thousandths = if per_window == 0 { whole(0) } else { thousandths.max(whole(1)) };
-        // It counts in thousandths whether or not the rate needs them.
         let release = thousandths / whole(1_000);
-        Self::lasting(1_000_000, BigInt::from(0), release, BigInt::from(1_000), capacity, bits)
+        let units_per_token = release.denom().clone();
+        Self::lasting(1_000_000, BigInt::from(0), release, units_per_token, capacity, bits)
     }
 
     /// The guards' limit with an exact refill.

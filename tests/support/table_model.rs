@@ -175,12 +175,9 @@ impl<K: Ord + Clone> TableModel<K> {
     }
 
     fn live_places(&self, t: u64) -> BTreeSet<(usize, K)> {
-        let live = |(limit, _): &(usize, K), mark: &BigRational| !self.lines[*limit].refilled(mark, t);
-        self.marks
-            .iter()
-            .filter(|(at, mark)| live(at, mark))
-            .map(|((limit, key), _)| self.place(*limit, key))
-            .collect()
+        let released: Vec<BigRational> = self.lines.iter().map(|line| line.released(t)).collect();
+        let live = self.marks.iter().filter(|((limit, _), mark)| **mark > released[*limit]);
+        live.map(|((limit, key), _)| self.place(*limit, key)).collect()
     }
 
     fn place(&self, limit: usize, key: &K) -> (usize, K) {
