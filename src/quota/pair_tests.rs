@@ -19,7 +19,7 @@ fn quota() -> impl Strategy<Value = Quota> {
         }),
         (0..u64::from(u32::MAX), 1..10_000u64)
             .prop_map(|(n, secs)| Quota::milli_token(n, secs, 1.0).unwrap()),
-        any::<u64>().prop_map(|tokens| Quota::per_second(tokens)),
+        any::<u64>().prop_map(Quota::per_second),
     ]
 }
 
