@@ -294,10 +294,9 @@ impl<'t> Plan<'t> {
         let mut refused = Worst::default();
         for draw in self.draws.iter().filter(|draw| draw.stage == stage) {
             let (cell, now) = (&self.cells[draw.cell], times[draw.cell]);
-            let together = |other: &&Draw| other.cell == draw.cell && other.stage <= stage;
+            let costs = self.summed_costs(draw);
             for lane in (0..2).filter(|&lane| draw.costs[lane] > 0) {
-                let costs = self.draws.iter().filter(together).map(|other| other.costs[lane]);
-                let whole = costs.fold(0, u64::saturating_add);
+                let whole = costs[lane];
                 let mut bucket = match words[draw.cell] {
                     Some(word) => cell.owner.limits.read(word),
                     None => cell.owner.limits.absent(cell.limit),
@@ -308,6 +307,13 @@ impl<'t> Plan<'t> {
             }
         }
         refused.0
+    }
+
+    /// What the plan asks of `draw`'s cell up to and with its stage.
+    fn summed_costs(&self, draw: &Draw) -> Costs {
+        let together = self.draws.iter().filter(|other| other.cell == draw.cell && other.stage <= draw.stage);
+        together
+            .fold([0, 0], |sum, other| [0, 1].map(|lane: usize| sum[lane].saturating_add(other.costs[lane])))
     }
 
     /// Are the words that a refusal rests on still there, unchanged?
@@ -356,7 +362,7 @@ impl<'t> Plan<'t> {
             first && std::ptr::eq(cell.owner, owner) && cell.is_newcomer()
         });
         let draw = newcomers.nth(ours + in_hand).or(self.draws.last()).expect("a plan has draws");
-        PlanRefused { stage: draw.stage, refusal: owner.table_full(draw.limit, draw.costs) }
+        PlanRefused { stage: draw.stage, refusal: owner.table_full(draw.limit, self.summed_costs(draw)) }
     }
 
     /// Publishes the cells in hand. A key that got its bucket from somebody else keeps that one.

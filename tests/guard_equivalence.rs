@@ -22,13 +22,13 @@ use std::time::Duration;
 use support::shared::Shared;
 use support::{AgentVelocity, Call, SERVER, Setup, TOOL, Velocity};
 use table_model::Layout;
+use tollgate::baseline;
 use tollgate::guard::{
     self, AgentVelocityConfig, Details, Guard, GuardDecision, GuardPipeline, MonetaryAmount, Refill,
     ToolGrant, VelocityConfig, Verdict,
 };
 use tollgate::kernel::KernelError;
 use tollgate::time::{Clock, ManualClock};
-use tollgate::{Reason, baseline};
 use traces::{assert_same_refusal, pause};
 
 /// The configurations of both guards and what their tables hold.
@@ -333,14 +333,6 @@ fn run_pipeline<A: AgentVelocity, V: Velocity>(config: &Configured, trace: &[Ste
                     velocity_model.call(now, second);
                 }
                 (Answer::Allow, later) => assert_same(&decision, later, &velocity_model, "velocity", &place),
-                // The engine's table may still hold a refilled bucket of this call that the model has forgotten, and
-                // then it is a later limit that refuses.
-                (Answer::Refused(full), later)
-                    if full.reason == Reason::TableFull
-                        && &*decision.evidence[0].guard_name == "velocity" =>
-                {
-                    assert_same(&decision, later, &velocity_model, "velocity", &place);
-                }
                 (earlier, _) => assert_same(&decision, earlier, &agent_model, "agent-velocity", &place),
             }
         } else if atomic {

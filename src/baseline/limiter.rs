@@ -155,24 +155,35 @@ impl LimitSet {
     /// If there is no such limit.
     pub fn draw<K: Key + ?Sized>(&self, draws: &[(usize, &K, u64)]) -> Result<Vec<Admission>, Refusal> {
         let mut sums = SmallVec::<[Draw<1>; 4]>::new();
-        // For each draw: the sum it is part of, and how much of it was there before.
+        // The first sum above u64.
+        let mut overflowed = None;
+        // For each draw that costs something: the sum it is part of, and how much of it was there before.
         let mut parts = SmallVec::<[(usize, u64); 4]>::new();
         for &(limit, key, cost) in draws {
-            let known = self.number(limit);
+            self.number(limit);
+            if cost == 0 {
+                continue;
+            }
             let key = bucket_key(limit, key);
             let sum = sums.iter().position(|sum| sum.key == key).unwrap_or_else(|| {
                 sums.push(Draw::new(key, limit, [0]));
                 sums.len() - 1
             });
             let before = sums[sum].costs[0];
-            let Some(cost) = before.checked_add(cost) else {
-                return Err(known.refuse(Reason::Impossible, u64::MAX));
-            };
-            sums[sum].costs[0] = cost;
+            sums[sum].costs[0] = before.checked_add(cost).unwrap_or_else(|| {
+                overflowed = Some(overflowed.map_or(sum, |first: usize| first.min(sum)));
+                u64::MAX
+            });
             parts.push((sum, before));
         }
+        if let Some(last) = overflowed {
+            // More than any bucket holds, but an earlier limit may be the first to say so.
+            let impossible = |sum: &Draw<1>| self.number(sum.limit).line.units(sum.costs[0]).is_none();
+            let first = sums[..last].iter().find(|sum| impossible(sum)).unwrap_or(&sums[last]);
+            return Err(self.number(first.limit).refuse(Reason::Impossible, first.costs[0]));
+        }
         let at = self.table.decide(Mode::Draw, &mut sums)?;
-        let admissions = draws.iter().zip(parts).filter(|(draw, _)| draw.2 > 0);
+        let admissions = draws.iter().filter(|draw| draw.2 > 0).zip(parts);
         let admissions = admissions.map(|(&(limit, _, cost), (sum, before))| {
             let line = &self.number(limit).line;
             let (mark, total) = (sums[sum].marks[0], sums[sum].costs[0]);

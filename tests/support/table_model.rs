@@ -95,12 +95,20 @@ impl<K: Ord + Clone> TableModel<K> {
         if let Some(refused) = longest {
             return Err(refused);
         }
-        let asked: BTreeSet<_> = sums.iter().map(|(limit, key, _)| self.place(*limit, key)).collect();
-        let others = self.live_places(t).into_iter().filter(|place| !asked.contains(place)).count();
-        if others + asked.len() > self.places {
-            let newcomer = sums.iter().find(|(limit, key, _)| !self.is_live(*limit, key, t));
-            let (limit, _, sum) =
-                newcomer.expect("a table full of live buckets has room for their own draws");
+        self.room(t, &sums)
+    }
+
+    /// Whether there is room for all newcomers of a call; if not, the first of them without room is refused.
+    fn room(&self, t: u64, sums: &[(usize, K, u128)]) -> Result<(), Refused> {
+        let live = self.live_places(t);
+        let mut newcomers: Vec<&(usize, K, u128)> = Vec::new();
+        for sum in sums.iter().filter(|(limit, key, _)| !live.contains(&self.place(*limit, key))) {
+            let place = |(limit, key, _): &(usize, K, u128)| self.place(*limit, key);
+            if newcomers.iter().all(|other| place(other) != place(sum)) {
+                newcomers.push(sum);
+            }
+        }
+        if let Some((limit, _, sum)) = newcomers.get(self.places - live.len()) {
             return Err(self.refused(
                 *limit,
                 Reason::TableFull,
@@ -168,10 +176,6 @@ impl<K: Ord + Clone> TableModel<K> {
     pub fn mark(&self, limit: usize, key: &K) -> BigRational {
         let fresh = || BigRational::from_integer(BigInt::from(0));
         self.marks.get(&(limit, key.clone())).cloned().unwrap_or_else(fresh)
-    }
-
-    fn is_live(&self, limit: usize, key: &K, t: u64) -> bool {
-        self.live_places(t).contains(&self.place(limit, key))
     }
 
     fn live_places(&self, t: u64) -> BTreeSet<(usize, K)> {
