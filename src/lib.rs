@@ -12,6 +12,9 @@ pub mod time;
 mod append;
 mod commit;
 mod error;
+#[cfg(tollgate_loom)]
+#[doc(hidden)]
+pub mod model;
 mod refusal;
 mod sync;
 mod table;

@@ -110,6 +110,25 @@ impl Shard {
         self.free.start..self.free.unused.load(Ordering::Acquire)
     }
 
+    /// The stacked cells, when nobody pushes or pops.
+    #[cfg(tollgate_loom)]
+    pub(crate) fn stacked(&self, cells: &[Cell]) -> Vec<u32> {
+        let mut all = Vec::new();
+        let mut next = self.free.head.load(Ordering::Acquire) & ((1 << INDEX) - 1);
+        while next != 0 {
+            assert!(all.len() < cells.len(), "the free list loops");
+            all.push((next - 1) as u32);
+            next = cells[next as usize - 1].next_free();
+        }
+        all
+    }
+
+    /// The shard's own cells that were never handed out.
+    #[cfg(tollgate_loom)]
+    pub(crate) fn never_used(&self) -> Range<u32> {
+        self.used().end..self.free.end
+    }
+
     /// Cells popped less cells pushed.
     pub(crate) fn taken(&self) -> isize {
         self.free.taken.load(Ordering::Relaxed)
