@@ -8,11 +8,17 @@ pub mod plan;
 pub mod quota;
 pub mod time;
 
+mod append;
+mod commit;
 mod error;
 mod refusal;
+mod sync;
+mod table;
+mod word;
 
 pub use error::ConfigError;
 pub use key::Key;
 pub use limiter::{LimitSet, Limiter};
-pub use plan::Plan;
+pub use plan::{Committed, Plan, PlanRefused};
 pub use refusal::{LimitName, Reason, Refusal};
+pub use table::draw::Admission;

@@ -1,38 +1,367 @@
 //! A plan: all draws of one call, committed all or nothing.
+//!
+//! ```text
+//! loop:  find every cell -> load all words -> read the clock -> judge (pure)
+//!          refused:             confirm the words that refused, give fresh cells back, refuse
+//!          cells are missing:   take and publish all of them, or refuse; then judge again
+//!          one cell changes:    one exchange of its word
+//!          several change:      the multi-word commit
+//! ```
+//!
+//! A refusal writes nothing: one bucket that cannot pay at one instant during the call is enough.
 
-use crate::Refusal;
-use std::marker::PhantomData;
+use crate::commit::{self, Entry};
+use crate::refusal::{Reason, Refusal};
+use crate::table::cell::PackedKey;
+use crate::table::draw::{Admission, Backoff, Worst};
+use crate::table::insert::{Fresh, Hand};
+use crate::table::limits::Costs;
+use crate::table::lookup::{Find, Hit};
+use crate::table::{Table, TableOwner};
+use crate::word::Word;
+use smallvec::SmallVec;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
 
-/// All draws of one call; [`commit`](Plan::commit) takes them all or none.
+/// All draws of one call; [`commit`](Plan::commit) takes them all, or none.
+///
+/// Guards and limit sets add draws ([`Guard::plan`](crate::guard::Guard::plan),
+/// [`LimitSet::plan`](crate::LimitSet::plan)). Draws on one bucket are summed. Draws are grouped in *stages*: a
+/// stage that refuses hides the reasons of later ones, as a guard that refuses in a series does.
+///
+/// ```
+/// use tollgate::{LimitSet, Plan, quota::Quota};
+///
+/// let limits = LimitSet::builder()
+///     .limit("per-client", Quota::per_minute(2))
+///     .limit("everybody", Quota::per_minute(3))
+///     .build()?;
+/// let call = |client: &str| {
+///     let mut plan = Plan::new();
+///     limits.plan(0, client, 1, &mut plan);
+///     limits.plan(1, "", 1, &mut plan);
+///     plan.commit().map(|_| ())
+/// };
+/// assert!(call("alice").is_ok() && call("alice").is_ok());
+/// assert_eq!(call("alice").unwrap_err().refusal.limit.as_str(), "per-client");
+/// assert!(call("bob").is_ok(), "what alice was refused was not taken from everybody");
+/// assert_eq!(call("carol").unwrap_err().refusal.limit.as_str(), "everybody");
+/// # Ok::<(), tollgate::ConfigError>(())
+/// ```
 #[derive(Debug, Default)]
-pub struct Plan<'t>(PhantomData<&'t ()>);
+#[must_use = "a plan draws nothing until it is committed"]
+pub struct Plan<'t> {
+    draws: SmallVec<[Draw; 2]>,
+    cells: SmallVec<[PlannedCell<'t>; 2]>,
+    stage: usize,
+}
+
+/// One draw, on both lanes of a pair or on one lone bucket.
+#[derive(Debug)]
+struct Draw {
+    /// Which of the plan's cells.
+    cell: usize,
+    limit: u32,
+    costs: Costs,
+    stage: usize,
+}
+
+/// A cell that the plan draws on.
+#[derive(Debug)]
+struct PlannedCell<'t> {
+    owner: &'t TableOwner,
+    key: PackedKey,
+    limit: u32,
+    found: Option<Hit>,
+}
 
 /// A plan that was refused: nothing was drawn.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{refusal}")]
 pub struct PlanRefused {
-    /// The stage whose limits refused, counted from 0 in the order of [`Plan::next_stage`].
+    /// The stage whose limits refused, counted from 0 (see [`Plan::next_stage`]).
     pub stage: usize,
     /// Why.
     pub refusal: Refusal,
 }
 
+/// The admissions of a committed plan, in the order in which its draws were added; draws of nothing have none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Committed(SmallVec<[Admission; 4]>);
+
+impl Deref for Committed {
+    type Target = [Admission];
+    fn deref(&self) -> &[Admission] {
+        &self.0
+    }
+}
+
+/// What a pure judgement of all draws came to.
+enum Judged {
+    /// The words after all draws, and the draws' intervals.
+    Admitted { words: SmallVec<[Word; 4]>, admissions: Committed },
+    /// The first stage that refuses, and which cells' words say so.
+    Refused { refused: PlanRefused, because: SmallVec<[usize; 4]> },
+}
+
 impl<'t> Plan<'t> {
-    /// A plan without draws.
+    /// A plan without draws: committing it admits.
     pub fn new() -> Self {
-        Self(PhantomData)
+        Self::default()
     }
 
-    /// Draws added from here on belong to the next stage: a stage that refuses hides the later ones.
+    /// Draws added from here on belong to the next stage.
     pub fn next_stage(&mut self) {
-        todo!()
+        self.stage += 1;
+    }
+
+    /// The number of the stage that draws are added to now.
+    pub fn stage(&self) -> usize {
+        self.stage
+    }
+
+    /// Does the plan draw nothing?
+    pub fn is_empty(&self) -> bool {
+        self.draws.is_empty()
+    }
+
+    /// Adds a draw. Costs of 0 draw nothing and make no bucket.
+    pub(crate) fn draw(&mut self, owner: &'t TableOwner, limit: u32, key: PackedKey, costs: Costs) {
+        if costs == [0, 0] {
+            return;
+        }
+        let same = |cell: &PlannedCell<'t>| std::ptr::eq(cell.owner, owner) && cell.key == key;
+        let cell = self.cells.iter().position(same).unwrap_or_else(|| {
+            self.cells.push(PlannedCell { owner, key, limit, found: None });
+            self.cells.len() - 1
+        });
+        self.draws.push(Draw { cell, limit, costs, stage: self.stage });
     }
 
     /// Takes all draws, or none.
     ///
+    /// Lock-free: a thread that stops inside does not stop others. Linearizable: every observer sees all draws
+    /// or none of them.
+    ///
     /// # Errors
-    /// The first stage that refuses, and in it: impossible before exhausted before table full.
-    pub fn commit(self) -> Result<(), PlanRefused> {
-        todo!()
+    /// The first stage that refuses; in it impossible costs before exhausted limits before a full table, and
+    /// of several exhausted limits the one with the longest wait (the first added, of equals).
+    ///
+    /// # Panics
+    /// If the clock does; nothing is drawn then, and no bucket is left behind.
+    pub fn commit(mut self) -> Result<Committed, PlanRefused> {
+        if self.draws.is_empty() {
+            return Ok(Committed::default());
+        }
+        if self.cells.iter().any(|cell| !std::ptr::eq(cell.owner, self.cells[0].owner)) {
+            for cell in &self.cells {
+                cell.owner.shared.store(true, Ordering::Relaxed);
+            }
+        }
+        let mut fresh: SmallVec<[Fresh<'t>; 4]> = SmallVec::new();
+        let mut backoff = Backoff::default();
+        let mut looked_again = false;
+        loop {
+            for cell in &mut self.cells {
+                if cell.found.is_none() {
+                    cell.look();
+                }
+            }
+            let Some(words) = self.load() else { continue };
+            match self.judge(&words) {
+                Judged::Refused { refused, because } => {
+                    if !self.confirm(&words, &because) {
+                        continue;
+                    }
+                    // A full table in an earlier stage comes first, and only taking the cells shows it.
+                    if let Err(full) = self.take(refused.stage) {
+                        return Err(full);
+                    }
+                    return Err(refused);
+                }
+                Judged::Admitted { words: new, admissions } => {
+                    if self.cells.iter().any(|cell| cell.found.is_none()) {
+                        match self.take(usize::MAX) {
+                            Ok(hands) => self.publish(hands, &mut fresh),
+                            Err(full) if looked_again => return Err(full),
+                            Err(_) => {
+                                // The keys may have got their buckets while we searched for cells.
+                                looked_again = true;
+                            }
+                        }
+                        continue;
+                    }
+                    if self.exchange(&words, &new) {
+                        fresh.into_iter().for_each(Fresh::keep);
+                        return Ok(admissions);
+                    }
+                    backoff.pause();
+                }
+            }
+        }
+    }
+
+    /// The present words of all cells; `None` when some cell's life ended, so that it must be found again.
+    fn load(&mut self) -> Option<SmallVec<[Option<Word>; 4]>> {
+        let mut gone = false;
+        let words = self
+            .cells
+            .iter_mut()
+            .map(|cell| {
+                let hit = cell.found?;
+                let word = cell.owner.settled(hit.cell);
+                if !word.same_life(hit.word, cell.owner.limits.layout) {
+                    cell.found = None;
+                    gone = true;
+                }
+                Some(word)
+            })
+            .collect();
+        (!gone).then_some(words)
+    }
+
+    /// Judges all draws on `words`, in order, each seeing those before it. Writes nothing.
+    fn judge(&self, words: &[Option<Word>]) -> Judged {
+        // The clock after the words, and once for all cells of a table.
+        let mut times: SmallVec<[u64; 4]> = SmallVec::new();
+        for (i, cell) in self.cells.iter().enumerate() {
+            let same = (0..i).find(|&j| std::ptr::eq(self.cells[j].owner, cell.owner));
+            times.push(same.map_or_else(|| cell.owner.clock.now(), |j| times[j]));
+        }
+        let mut buckets: SmallVec<[_; 4]> = self
+            .cells
+            .iter()
+            .zip(words)
+            .map(|(cell, word)| match word {
+                Some(word) => cell.owner.limits.read(*word),
+                None => cell.owner.limits.absent(cell.limit),
+            })
+            .collect();
+        let mut admissions = Committed::default();
+        let mut refused = Worst::default();
+        let mut because = SmallVec::new();
+        let mut stage = 0;
+        for draw in &self.draws {
+            if draw.stage != stage {
+                if refused.0.is_some() {
+                    break;
+                }
+                stage = draw.stage;
+            }
+            let (cell, now) = (&self.cells[draw.cell], times[draw.cell]);
+            let bucket = &mut buckets[draw.cell];
+            for lane in 0..2 {
+                let cost = draw.costs[lane];
+                if cost == 0 {
+                    continue;
+                }
+                match bucket.draw(lane, cost, now) {
+                    Ok(drawn) => admissions.0.push(Admission::new(drawn, bucket.arithmetic(lane), now)),
+                    Err(decision) => {
+                        refused.offer(|| cell.owner.explain(decision, draw.limit, lane, cost, now));
+                        because.push(draw.cell);
+                    }
+                }
+            }
+        }
+        if let Some(refusal) = refused.0 {
+            return Judged::Refused { refused: PlanRefused { stage, refusal }, because };
+        }
+        let new = self.cells.iter().zip(words).zip(&buckets);
+        let words = new
+            .map(|((cell, word), bucket)| match word {
+                Some(word) => cell.owner.limits.drawn(*word, bucket),
+                None => Word(0), // not used: the cell is made first, and judged again
+            })
+            .collect();
+        Judged::Admitted { words, admissions }
+    }
+
+    /// Are the words that a refusal rests on still there, unchanged?
+    fn confirm(&mut self, words: &[Option<Word>], because: &[usize]) -> bool {
+        because.iter().all(|&i| {
+            let cell = &self.cells[i];
+            match (cell.found, words[i]) {
+                (Some(hit), Some(word)) => cell.owner.cell(hit.cell).confirm(word).is_ok(),
+                // Refused although it has no bucket: too much for a full one.
+                _ => true,
+            }
+        })
+    }
+
+    /// Takes a free cell for every missing one that stages before `before` draw on, or none.
+    fn take(&self, before: usize) -> Result<SmallVec<[(usize, Hand<'t>); 2]>, PlanRefused> {
+        let mut hands = SmallVec::new();
+        for (i, cell) in self.cells.iter().enumerate() {
+            let first = self.draws.iter().find(|draw| draw.cell == i).expect("a cell is drawn on");
+            if cell.found.is_some() || first.stage >= before {
+                continue;
+            }
+            let table: &'t Table = cell.owner;
+            match table.take(&cell.key, table.clock.now()) {
+                Some(hand) => hands.push((i, hand)),
+                // The hands taken so far go back.
+                None => {
+                    let refusal = table.table_full(first.limit, first.costs);
+                    return Err(PlanRefused { stage: first.stage, refusal });
+                }
+            }
+        }
+        Ok(hands)
+    }
+
+    /// Publishes the cells in hand. A key that got its bucket from somebody else keeps that one.
+    fn publish(&mut self, hands: SmallVec<[(usize, Hand<'t>); 2]>, fresh: &mut SmallVec<[Fresh<'t>; 4]>) {
+        for (i, hand) in hands {
+            let cell = &mut self.cells[i];
+            let table: &'t Table = cell.owner;
+            let mut hand = Some(hand);
+            while let Some(held) = hand.take() {
+                match table.vacancy(&cell.key) {
+                    Err(hit) => cell.found = Some(hit),
+                    Ok(vacancy) => match held.publish(&cell.key, cell.limit, vacancy) {
+                        Ok((new, hit)) => {
+                            fresh.push(new);
+                            cell.found = Some(hit);
+                        }
+                        Err(back) => hand = Some(back),
+                    },
+                }
+            }
+        }
+    }
+
+    /// Changes all words together, or none.
+    fn exchange(&self, old: &[Option<Word>], new: &[Word]) -> bool {
+        let changes = self.cells.iter().zip(old).zip(new).map(|((cell, old), new)| {
+            let hit = cell.found.expect("all cells were found");
+            let word = old.expect("and loaded");
+            (cell.owner, cell.owner.cell(hit.cell), word, *new)
+        });
+        if self.cells.len() == 1 {
+            return changes.into_iter().all(|(_, cell, old, new)| cell.exchange(old, new).is_ok());
+        }
+        let mut entries: SmallVec<[Entry; 4]> = changes
+            .map(|(owner, cell, old, new)| {
+                Entry::new(&cell.word, old, new, old.reserved_part(owner.limits.layout))
+            })
+            .collect();
+        // SAFETY: the plan borrows every table it draws on.
+        unsafe { commit::commit(&mut entries) }
+    }
+}
+
+impl PlannedCell<'_> {
+    fn look(&mut self) {
+        if let Find::Hit(hit) = self.owner.find(&self.key) {
+            self.found = Some(hit);
+        }
+    }
+}
+
+impl Refusal {
+    /// Is it about this instant only, so that the same call can succeed later?
+    pub fn is_temporary(&self) -> bool {
+        matches!(self.reason, Reason::Exhausted | Reason::TableFull)
     }
 }

@@ -142,7 +142,10 @@ impl fmt::Display for Refusal {
                 write!(f, "{limit} impossible: needs {needed}, capacity is {available}; no wait helps")
             }
             Reason::TableFull => {
-                write!(f, "{limit} table full: no bucket is free for this key; raise bucket_cap or retry later")
+                write!(
+                    f,
+                    "{limit} table full: no bucket is free for this key; raise bucket_cap or retry later"
+                )
             }
             Reason::PastHorizon => {
                 write!(f, "{limit} is past its horizon: the clock cannot be represented; rebuild the limit")

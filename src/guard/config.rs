@@ -121,3 +121,18 @@ pub(crate) mod limit_names {
     pub(crate) const AGENT: &str = "agent_velocity.agent";
     pub(crate) const SESSION: &str = "agent_velocity.session";
 }
+
+/// Says once, at start, that a limit will not refill at the rate that was asked for.
+pub(crate) fn log_rate_gap(limit: &'static str, quota: &Quota) {
+    let (asked, Ok(line)) = (quota.asked_tokens_per_second(), quota.arithmetic(64)) else { return };
+    let achieved = line.tokens_per_second();
+    if (achieved - asked).abs() > asked * 0.01 {
+        tracing::warn!(
+            target: "tollgate::guard",
+            limit,
+            asked_per_second = asked,
+            achieved_per_second = achieved,
+            "milli-token refill rounds this rate by more than 1 %; Refill::Exact does not"
+        );
+    }
+}

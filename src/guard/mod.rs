@@ -6,11 +6,13 @@ mod context;
 mod decision;
 mod velocity;
 
-pub use agent_velocity::{AgentVelocityGuard, AgentVelocityGuardBuilder, AgentVelocityRemaining};
+pub use agent_velocity::{
+    AgentVelocityArithmetic, AgentVelocityGuard, AgentVelocityGuardBuilder, AgentVelocityRemaining,
+};
 pub use config::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
 pub use context::{Capability, GuardContext, MonetaryAmount, Scope, ToolCallRequest, ToolGrant};
 pub use decision::{Details, GuardDecision, GuardEvidence, Verdict};
-pub use velocity::{VelocityGuard, VelocityGuardBuilder, VelocityRemaining};
+pub use velocity::{VelocityArithmetic, VelocityGuard, VelocityGuardBuilder, VelocityRemaining};
 
 use crate::Plan;
 use crate::kernel::KernelError;

@@ -1,18 +1,78 @@
-//! Calls and spend per grant.
+//! Calls and spend per grant: two limits whose marks share one word.
 
-use super::{Guard, GuardContext, GuardDecision, Planned, Refill, VelocityConfig};
+use super::config::limit_names::{INVOCATIONS, SPEND};
+use super::{
+    Details, Guard, GuardContext, GuardDecision, MemoryBudgetConfig, Planned, Refill, VelocityConfig,
+};
 use crate::kernel::KernelError;
-use crate::time::Clock;
-use crate::{ConfigError, Plan};
+use crate::key::{Key, KeyBytes};
+use crate::limiter::Shared;
+use crate::plan::Plan;
+use crate::quota::Arithmetic;
+use crate::table::TableOwner;
+use crate::table::cell::PackedKey;
+use crate::table::limits::{Costs, Limits};
+use crate::time::{Clock, EngineClock};
+use crate::{ConfigError, LimitName};
+use std::fmt;
 
-/// Limits calls and spend per `(capability, grant)`.
-pub struct VelocityGuard(());
+const NAME: &str = "velocity";
+
+/// Limits calls and spend for each `(capability, grant)`.
+///
+/// A call draws one invocation, and of the spend what its grant declares as `max_cost_per_invocation`; both or
+/// neither, by one exchange of one word. A limit reached is `Ok` with [`Verdict::Deny`](super::Verdict::Deny);
+/// what cannot be judged is an error, which a kernel takes as a refusal.
+///
+/// ```
+/// use tollgate::guard::{Capability, Guard, GuardContext, Scope, ToolCallRequest, ToolGrant};
+/// use tollgate::guard::{Verdict, VelocityConfig, VelocityGuard};
+///
+/// let guard = VelocityGuard::new(VelocityConfig {
+///     max_invocations_per_window: Some(2),
+///     max_spend_per_window: Some(1_000),
+///     window_secs: 60,
+///     burst_factor: 1.0,
+/// });
+/// let scope = Scope { grants: vec![ToolGrant::new("srv", "search").costing(600, "USD")] };
+/// let request = ToolCallRequest { capability: Capability { id: "cap".into(), scope: scope.clone() }, ..Default::default() };
+/// let context = GuardContext {
+///     request: &request, scope: &scope, agent_id: "a", server_id: "srv", matched_grant_index: Some(0),
+/// };
+/// assert_eq!(guard.evaluate(&context)?, Verdict::Allow);
+/// let decision = guard.evaluate(&context)?;
+/// assert_eq!(decision, Verdict::Deny);
+/// assert_eq!(decision.refusal().unwrap().limit.as_str(), "velocity.spend");
+/// # Ok::<(), tollgate::kernel::KernelError>(())
+/// ```
+pub struct VelocityGuard {
+    limits: Result<Configured, ConfigError>,
+    currency: Option<String>,
+}
+
+/// Which limits there are, and their table.
+enum Configured {
+    Neither,
+    /// Lane 0.
+    Invocations(TableOwner),
+    /// Lane 0.
+    Spend(TableOwner),
+    /// Lanes 0 and 1.
+    Both(TableOwner),
+}
 
 /// Builds a [`VelocityGuard`].
-pub struct VelocityGuardBuilder(());
+#[derive(Debug)]
+#[must_use]
+pub struct VelocityGuardBuilder {
+    config: VelocityConfig,
+    refill: Refill,
+    currency: Option<String>,
+    shared: Shared,
+}
 
-/// Whole tokens left per configured limit; `None` where the limit is not configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whole tokens left per limit, rounded down; `None` where the limit is not configured or the call has no grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VelocityRemaining {
     /// Invocations.
     pub invocations: Option<u64>,
@@ -20,58 +80,281 @@ pub struct VelocityRemaining {
     pub spend: Option<u64>,
 }
 
+/// The arithmetic in force per limit; `None` where the limit is not configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VelocityArithmetic {
+    /// Invocations.
+    pub invocations: Option<Arithmetic>,
+    /// Spend.
+    pub spend: Option<Arithmetic>,
+}
+
+/// What one call draws.
+struct Draw<'g> {
+    owner: &'g TableOwner,
+    key: PackedKey,
+    costs: Costs,
+}
+
 impl VelocityGuard {
-    /// A guard that answers every evaluation with the configuration's error if it has one.
-    pub fn new(_config: VelocityConfig) -> Self {
-        todo!()
+    /// A guard with the default table and clock. If the configuration cannot be built, every evaluation returns
+    /// that error; [`try_new`](Self::try_new) says so at once.
+    pub fn new(config: VelocityConfig) -> Self {
+        let limits = Self::builder(config).configured();
+        if let Err(error) = &limits {
+            tracing::error!(target: "tollgate::guard", guard = NAME, %error, "guard refuses every call");
+        }
+        Self { limits, currency: None }
     }
-    /// Starts from a configuration.
-    pub fn builder(_config: VelocityConfig) -> VelocityGuardBuilder {
-        todo!()
+
+    /// A guard with the default table and clock.
+    ///
+    /// # Errors
+    /// As [`VelocityGuardBuilder::build`].
+    pub fn try_new(config: VelocityConfig) -> Result<Self, ConfigError> {
+        Self::builder(config).build()
     }
+
+    /// A guard with at most `bucket_cap` buckets.
+    ///
+    /// # Errors
+    /// As [`VelocityGuardBuilder::build`].
+    pub fn with_bucket_cap(config: VelocityConfig, bucket_cap: usize) -> Result<Self, ConfigError> {
+        Self::builder(config).bucket_cap(bucket_cap).build()
+    }
+
+    /// A guard with as many buckets as the memory budget allows.
+    ///
+    /// # Errors
+    /// As [`VelocityGuardBuilder::build`].
+    pub fn from_memory_budget(
+        config: VelocityConfig,
+        budget: &MemoryBudgetConfig,
+    ) -> Result<Self, ConfigError> {
+        Self::with_bucket_cap(config, budget.velocity_bucket_cap)
+    }
+
+    /// Starts from a configuration and the defaults: 65,536 buckets, milli-token refill, any currency, the
+    /// monotonic clock.
+    pub fn builder(config: VelocityConfig) -> VelocityGuardBuilder {
+        VelocityGuardBuilder { config, refill: Refill::default(), currency: None, shared: Shared::default() }
+    }
+
+    fn configured(&self) -> Result<&Configured, KernelError> {
+        self.limits.as_ref().map_err(|error| internal(error.to_string()))
+    }
+
+    /// What a call draws; `None` when no limit applies.
+    fn draw(&self, ctx: &GuardContext<'_>) -> Result<Option<Draw<'_>>, KernelError> {
+        let configured = self.configured()?;
+        let Some(owner) = configured.table() else { return Ok(None) };
+        let grant = ctx.matched_grant_index.ok_or_else(|| {
+            internal("matched_grant_index is missing: this guard's limits belong to grants".into())
+        })?;
+        let costs = match configured {
+            Configured::Neither | Configured::Invocations(_) => [1, 0],
+            Configured::Spend(_) => [self.planned_cost(ctx, grant)?, 0],
+            Configured::Both(_) => [1, self.planned_cost(ctx, grant)?],
+        };
+        Ok(Some(Draw { owner, key: key(owner, ctx, grant), costs }))
+    }
+
+    /// What the grant declares as the most that one invocation may cost.
+    fn planned_cost(&self, ctx: &GuardContext<'_>, grant: usize) -> Result<u64, KernelError> {
+        let grants = ctx.scope.grants.len();
+        let declared = ctx.scope.grants.get(grant).ok_or_else(|| {
+            internal(format!("matched_grant_index {grant} is out of range: the scope has {grants} grants"))
+        })?;
+        let cost = declared.max_cost_per_invocation.as_ref().ok_or_else(|| {
+            internal(format!(
+                "grant {grant} declares no max_cost_per_invocation, which a spend limit needs to plan with"
+            ))
+        })?;
+        match &self.currency {
+            Some(currency) if *currency != cost.currency => Err(internal(format!(
+                "grant {grant} declares its cost in {:?}, the spend limit is in {currency:?}",
+                cost.currency
+            ))),
+            _ => Ok(cost.units),
+        }
+    }
+
     /// Whole tokens left for the call's grant; a limit without a bucket shows its capacity.
-    pub fn remaining(&self, _ctx: &GuardContext<'_>) -> VelocityRemaining {
-        todo!()
+    pub fn remaining(&self, ctx: &GuardContext<'_>) -> VelocityRemaining {
+        let Ok(configured) = &self.limits else { return VelocityRemaining::default() };
+        let (Some(owner), Some(grant)) = (configured.table(), ctx.matched_grant_index) else {
+            return VelocityRemaining::default();
+        };
+        let (buckets, now) = owner.peek(&key(owner, ctx, grant), 0);
+        let [invocations, spend] = configured.by_limit(|lane| buckets.available(lane, now));
+        VelocityRemaining { invocations, spend }
     }
-    /// Live buckets.
+
+    /// The arithmetic in force: capacity, rate, resolution and horizon of each limit.
+    pub fn arithmetic(&self) -> VelocityArithmetic {
+        let Ok(configured) = &self.limits else { return VelocityArithmetic::default() };
+        let Some(owner) = configured.table() else { return VelocityArithmetic::default() };
+        let [invocations, spend] = configured.by_limit(|lane| *owner.limits.arithmetic(0, lane));
+        VelocityArithmetic { invocations, spend }
+    }
+
+    /// Buckets in use, at most the `bucket_cap`; a grant has one for each configured limit.
     pub fn bucket_count(&self) -> usize {
-        todo!()
+        self.table().map_or(0, |table| table.len())
+    }
+
+    /// Forgets every bucket that is full again and returns how many.
+    pub fn prune_refilled(&self) -> usize {
+        self.table().map_or(0, |table| table.prune_refilled())
+    }
+
+    /// Bytes reserved; pages that no grant has touched cost nothing yet.
+    pub fn memory_bytes(&self) -> usize {
+        self.table().map_or(0, |table| table.memory_bytes())
+    }
+
+    fn table(&self) -> Option<&TableOwner> {
+        self.limits.as_ref().ok().and_then(Configured::table)
     }
 }
-impl VelocityGuardBuilder {
-    /// The most buckets; a grant takes one for each configured limit.
-    #[must_use]
-    pub fn bucket_cap(self, _buckets: usize) -> Self {
-        todo!()
+
+impl Configured {
+    fn table(&self) -> Option<&TableOwner> {
+        match self {
+            Configured::Neither => None,
+            Configured::Invocations(owner) | Configured::Spend(owner) | Configured::Both(owner) => {
+                Some(owner)
+            }
+        }
     }
-    /// Milli-token (documented, default) or exact.
-    #[must_use]
-    pub fn refill(self, _refill: Refill) -> Self {
-        todo!()
-    }
-    /// Accept only this currency.
-    #[must_use]
-    pub fn currency(self, _currency: impl Into<String>) -> Self {
-        todo!()
-    }
-    /// The clock.
-    #[must_use]
-    pub fn clock<C: Clock>(self, _clock: C) -> Self {
-        todo!()
-    }
-    /// Builds it.
-    pub fn build(self) -> Result<VelocityGuard, ConfigError> {
-        todo!()
+
+    /// `[invocations, spend]`, from what `of` says of their lanes.
+    fn by_limit<T>(&self, of: impl Fn(usize) -> T) -> [Option<T>; 2] {
+        match self {
+            Configured::Neither => [None, None],
+            Configured::Invocations(_) => [Some(of(0)), None],
+            Configured::Spend(_) => [None, Some(of(0))],
+            Configured::Both(_) => [Some(of(0)), Some(of(1))],
+        }
     }
 }
+
+/// A grant's key: limits follow the capability's id, not the token that carries it.
+fn key(owner: &TableOwner, ctx: &GuardContext<'_>, grant: usize) -> PackedKey {
+    struct Grant<'a>(usize, &'a str);
+    impl Key for Grant<'_> {
+        fn encode(&self, out: &mut KeyBytes) {
+            // Few grants per capability: one byte for nearly all, so that a UUID and its index stay inline.
+            match u8::try_from(self.0) {
+                Ok(small) if small != u8::MAX => out.raw(&[small]),
+                _ => {
+                    out.raw(&[u8::MAX]);
+                    self.0.encode(out);
+                }
+            }
+            out.raw(self.1.as_bytes());
+        }
+    }
+    owner.encode(0, &Grant(grant, &ctx.request.capability.id))
+}
+
+fn internal(text: String) -> KernelError {
+    KernelError::Internal(format!("{NAME}: {text}"))
+}
+
 impl Guard for VelocityGuard {
     fn name(&self) -> &str {
-        "velocity"
+        NAME
     }
-    fn evaluate(&self, _ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
-        todo!()
+
+    fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
+        let Some(Draw { owner, key, costs }) = self.draw(ctx)? else { return Ok(GuardDecision::allow()) };
+        if costs == [0, 0] {
+            return Ok(GuardDecision::allow());
+        }
+        let refused = match owner.impossible(0, costs) {
+            Some(refusal) => refusal,
+            None => match owner.draw(&key, 0, costs) {
+                Ok(_) => return Ok(GuardDecision::allow()),
+                Err(refusal) => refusal,
+            },
+        };
+        Ok(GuardDecision::deny(NAME, Details::Refused(refused)))
     }
-    fn plan<'g>(&'g self, _ctx: &GuardContext<'_>, _plan: &mut Plan<'g>) -> Result<Planned, KernelError> {
-        todo!()
+
+    fn plan<'g>(&'g self, ctx: &GuardContext<'_>, plan: &mut Plan<'g>) -> Result<Planned, KernelError> {
+        if let Some(Draw { owner, key, costs }) = self.draw(ctx)? {
+            plan.draw(owner, 0, key, costs);
+        }
+        Ok(Planned::InPlan)
+    }
+}
+
+impl VelocityGuardBuilder {
+    /// The most buckets, up to 16,777,216 cells; 65,536 if not set. With both limits a grant takes two.
+    pub fn bucket_cap(mut self, buckets: usize) -> Self {
+        self.shared.bucket_cap = buckets;
+        self
+    }
+
+    /// How limits refill: [`Refill::MilliToken`] (documented, default) or [`Refill::Exact`].
+    pub fn refill(mut self, refill: Refill) -> Self {
+        self.refill = refill;
+        self
+    }
+
+    /// The currency that grants must declare their cost in; any if not set.
+    pub fn currency(mut self, currency: impl Into<String>) -> Self {
+        self.currency = Some(currency.into());
+        self
+    }
+
+    /// The clock; a [`MonotonicClock`](crate::time::MonotonicClock) if not set.
+    pub fn clock<C: Clock>(mut self, clock: C) -> Self {
+        self.shared.clock = EngineClock::new(clock);
+        self
+    }
+
+    /// Builds it. A limit whose achieved rate is more than 1 % off the asked one is logged once.
+    ///
+    /// # Errors
+    /// Names the field, the value and what is accepted: `window_secs` 0, `burst_factor` not finite or not above
+    /// 0, a limit whose counter would not last five years, a `bucket_cap` without room for one grant.
+    pub fn build(mut self) -> Result<VelocityGuard, ConfigError> {
+        let currency = self.currency.take();
+        Ok(VelocityGuard { limits: Ok(self.configured()?), currency })
+    }
+
+    fn configured(self) -> Result<Configured, ConfigError> {
+        let VelocityConfig { window_secs, burst_factor, .. } = self.config;
+        let limit = |name: &'static str, per_window: Option<u64>| -> Result<_, ConfigError> {
+            let Some(per_window) = per_window else { return Ok(None) };
+            let quota = self.refill.quota(per_window, window_secs, burst_factor)?;
+            super::config::log_rate_gap(name, &quota);
+            Ok(Some((LimitName::from(name), quota)))
+        };
+        let invocations = limit(INVOCATIONS, self.config.max_invocations_per_window.map(u64::from))?;
+        let spend = limit(SPEND, self.config.max_spend_per_window)?;
+        let Shared { clock, bucket_cap } = self.shared;
+        let table = |limits: Limits| TableOwner::new(limits, clock, bucket_cap);
+        Ok(match (invocations, spend) {
+            (None, None) => {
+                // Checked all the same: a mistake should not wait until a limit is added.
+                self.refill.quota(0, window_secs, burst_factor)?;
+                Configured::Neither
+            }
+            (Some(limit), None) => Configured::Invocations(table(Limits::lone(vec![limit])?)?),
+            (None, Some(limit)) => Configured::Spend(table(Limits::lone(vec![limit])?)?),
+            (Some(invocations), Some(spend)) => Configured::Both(table(Limits::pair([invocations, spend])?)?),
+        })
+    }
+}
+
+impl fmt::Debug for VelocityGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VelocityGuard")
+            .field("error", &self.limits.as_ref().err())
+            .field("buckets", &self.bucket_count())
+            .finish_non_exhaustive()
     }
 }

@@ -163,12 +163,6 @@ impl Arithmetic {
         Some(step.saturating_mul(self.step).saturating_sub(self.phase))
     }
 
-    /// Is a bucket with `mark` full at `now`, so that forgetting it changes nothing?
-    #[inline]
-    pub(crate) fn refilled(&self, mark: u64, now: u64) -> bool {
-        mark <= self.accrued(now)
-    }
-
     /// The capacity in whole tokens.
     pub fn capacity(&self) -> u64 {
         self.capacity_units / self.units_per_token

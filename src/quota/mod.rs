@@ -17,8 +17,8 @@
 
 mod arithmetic;
 
-pub use arithmetic::{Arithmetic, Decision};
 pub(crate) use arithmetic::pair_arithmetic;
+pub use arithmetic::{Arithmetic, Decision};
 
 use crate::ConfigError;
 use crate::time::nanos;
@@ -102,9 +102,7 @@ impl Quota {
     #[must_use]
     pub fn anchored_at(self, anchor: Duration) -> Self {
         match self.0 {
-            Kind::Window { limit, period, .. } => {
-                Self(Kind::Window { limit, period, anchor: nanos(anchor) })
-            }
+            Kind::Window { limit, period, .. } => Self(Kind::Window { limit, period, anchor: nanos(anchor) }),
             _ => self,
         }
     }

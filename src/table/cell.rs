@@ -1,0 +1,211 @@
+//! A cell: one cache line with a word and the key it belongs to.
+//!
+//! Key bytes are read with relaxed loads while another thread may be writing the next key over them; they
+//! count only if the word's generation is found unchanged afterwards.
+
+use super::slab::Zeroable;
+use crate::key::KeyBytes;
+use crate::sync::{AtomicBits, AtomicU64, Ordering, fence};
+use crate::word::{Layout, Word};
+use crossbeam_epoch as epoch;
+
+const KEY_WORDS: usize = if cfg!(tollgate_loom) { 2 } else { 6 };
+/// Keys of up to this many bytes lie in the cell; one more byte holds the length.
+const INLINE: usize = KEY_WORDS * 8 - 1;
+/// In place of a length: the key is boxed.
+const BOXED: u64 = 0xff;
+
+/// Fields of a boxed key.
+const HASH: usize = 1;
+const LENGTH: usize = 2;
+const POINTER: usize = 3;
+/// While the cell is free: the next cell of its free list.
+const NEXT: usize = KEY_WORDS - 1;
+
+/// A key, packed for comparing against cells.
+#[derive(Debug, Clone)]
+pub(crate) struct PackedKey {
+    pub(crate) hash: u64,
+    words: [u64; KEY_WORDS],
+    /// The key itself; only long ones are read back.
+    bytes: KeyBytes,
+}
+
+impl PackedKey {
+    #[inline]
+    pub(crate) fn new(bytes: KeyBytes, hash: u64) -> Self {
+        let slice = bytes.as_slice();
+        let mut words = [0; KEY_WORDS];
+        if slice.len() <= INLINE {
+            let mut line = [0; KEY_WORDS * 8];
+            line[0] = slice.len() as u8;
+            line[1..=slice.len()].copy_from_slice(slice);
+            for (word, chunk) in words.iter_mut().zip(line.chunks_exact(8)) {
+                *word = u64::from_le_bytes(chunk.try_into().expect("chunks of 8"));
+            }
+        } else {
+            words[0] = BOXED;
+            words[HASH] = hash;
+            words[LENGTH] = slice.len() as u64;
+        }
+        Self { hash, words, bytes }
+    }
+
+    pub(crate) fn is_boxed(&self) -> bool {
+        self.words[0] == BOXED
+    }
+}
+
+impl PartialEq for PackedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words && (!self.is_boxed() || self.bytes == other.bytes)
+    }
+}
+
+/// One bucket, or two. Zeroed memory is a free cell that was never used.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) word: AtomicBits,
+    key: [AtomicU64; KEY_WORDS],
+}
+
+#[cfg(not(tollgate_loom))]
+const _: () = assert!(size_of::<Cell>() == 64);
+
+// SAFETY: all fields are atomic integers, whose zero bytes are the integer 0.
+unsafe impl Zeroable for Cell {
+    #[cfg(tollgate_loom)]
+    fn zeroed() -> Self {
+        Self { word: AtomicBits::new(0), key: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl Cell {
+    /// Acquire: what was written before the word was published (its key) is visible with it.
+    #[inline]
+    pub(crate) fn load(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// Replaces `old` by `new`, or says what is there instead.
+    ///
+    /// AcqRel: the release orders the reads of the key before the exchange, so that a success proves that the
+    /// key belonged to `old`'s life; the acquire (also on failure) lets the caller go on from what it finds.
+    #[inline]
+    pub(crate) fn exchange(&self, old: Word, new: Word) -> Result<(), Word> {
+        match self.word.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(()),
+            Err(found) => Err(Word(found)),
+        }
+    }
+
+    /// Confirms a verdict that writes nothing: is the word still `seen`, whole? If not, what it is now.
+    pub(crate) fn confirm(&self, seen: Word) -> Result<(), Word> {
+        // If a key byte that we read came from a later life, this fence pairs with the release fence between
+        // that life's beginning and its key, and the load below must see that the word has moved on.
+        fence(Ordering::Acquire);
+        let now = self.load();
+        if now == seen { Ok(()) } else { Err(now) }
+    }
+
+    /// Does the key equal `key`, if `word` (just loaded) is still the cell's life?
+    ///
+    /// True is only a claim about `word`'s life: the caller validates it by an exchange from that life or by
+    /// [`confirm`](Self::confirm).
+    #[inline]
+    pub(crate) fn holds(&self, word: Word, key: &PackedKey, layout: Layout) -> bool {
+        // Relaxed: validated by the word afterwards, see above.
+        if key.is_boxed() {
+            return self.holds_boxed(word, key, layout);
+        }
+        let mut difference = 0;
+        for (mine, theirs) in self.key.iter().zip(key.words) {
+            difference |= mine.load(Ordering::Relaxed) ^ theirs;
+        }
+        difference == 0
+    }
+
+    fn holds_boxed(&self, word: Word, key: &PackedKey, layout: Layout) -> bool {
+        if (0..=LENGTH).any(|field| self.key[field].load(Ordering::Relaxed) != key.words[field]) {
+            return false;
+        }
+        let _pin = epoch::pin();
+        let pointer = self.key[POINTER].load(Ordering::Relaxed) as *const u8;
+        let same_shape =
+            (0..=LENGTH).all(|field| self.key[field].load(Ordering::Relaxed) == key.words[field]);
+        // The acquire half of the pairing described in `confirm`.
+        fence(Ordering::Acquire);
+        if !same_shape || !self.load().same_life(word, layout) {
+            return false;
+        }
+        // SAFETY: the life that wrote this pointer and length had not ended after we were pinned. Whoever
+        // ends it retires the allocation through the epoch, so it stays until the pin is dropped.
+        let stored = unsafe { std::slice::from_raw_parts(pointer, key.bytes.as_slice().len()) };
+        stored == key.bytes.as_slice()
+    }
+
+    /// Writes the key. Only the cell's holder may, while the cell is free.
+    pub(crate) fn write_key(&self, key: &PackedKey) {
+        // Relaxed: the release fence of the reclaim that freed this cell comes before these stores, and the
+        // release store of the live word after them.
+        for (mine, word) in self.key.iter().zip(key.words) {
+            mine.store(word, Ordering::Relaxed);
+        }
+        if key.is_boxed() {
+            let boxed: Box<[u8]> = key.bytes.as_slice().into();
+            self.key[POINTER].store(Box::into_raw(boxed).cast::<u8>() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes back a boxed key's allocation. Only the cell's holder may, after it ended the cell's life.
+    pub(crate) fn retire_key(&self) {
+        if let Some(boxed) = self.take_boxed() {
+            // Readers that were pinned before the life ended may still compare against it.
+            epoch::pin().defer(move || drop(boxed));
+        }
+    }
+
+    /// As [`retire_key`](Self::retire_key), when nobody else can reach the cell any more.
+    pub(crate) fn drop_key(&self) {
+        drop(self.take_boxed());
+    }
+
+    fn take_boxed(&self) -> Option<Box<[u8]>> {
+        if self.key[0].load(Ordering::Relaxed) != BOXED {
+            return None;
+        }
+        self.key[0].store(0, Ordering::Relaxed);
+        let pointer = self.key[POINTER].load(Ordering::Relaxed) as *mut u8;
+        let length = self.key[LENGTH].load(Ordering::Relaxed) as usize;
+        // SAFETY: `write_key` leaked a box of this length into these fields, and clearing the first field
+        // above makes this the only time it is taken back.
+        Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(pointer, length)) })
+    }
+
+    /// The key's bytes, if `word` is still the cell's life after they were copied.
+    pub(crate) fn copy_key(&self, word: Word, layout: Layout) -> Option<Vec<u8>> {
+        let _pin = epoch::pin();
+        let words: [u64; KEY_WORDS] = std::array::from_fn(|i| self.key[i].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if !self.load().same_life(word, layout) {
+            return None;
+        }
+        if words[0] == BOXED {
+            let pointer = words[POINTER] as *const u8;
+            // SAFETY: as in `holds_boxed`.
+            return Some(unsafe { std::slice::from_raw_parts(pointer, words[LENGTH] as usize) }.to_vec());
+        }
+        let line: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Some(line[1..=usize::from(line[0])].to_vec())
+    }
+
+    /// The next cell of the free list. Meaningful only while the cell is on it.
+    pub(crate) fn next_free(&self) -> u64 {
+        self.key[NEXT].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_next_free(&self, next: u64) {
+        self.key[NEXT].store(next, Ordering::Relaxed);
+    }
+}

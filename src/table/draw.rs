@@ -1,0 +1,289 @@
+//! One draw on one cell: load, decide, exchange.
+
+use super::Table;
+use super::cell::PackedKey;
+use super::insert::{Fresh, Hand};
+use super::limits::{Buckets, Costs, LaneDraw};
+use super::lookup::{Find, Hit};
+use crate::quota::{Arithmetic, Decision};
+use crate::refusal::{Reason, Refusal};
+use crate::sync::spin_loop;
+use crate::word::Word;
+use std::time::Duration;
+
+/// A committed draw on one bucket: the interval of the refill line that it owns.
+///
+/// Intervals of one bucket are disjoint, and each ends at or below `accrued(at) + capacity`: that is the proof
+/// that nothing was spent twice.
+///
+/// ```
+/// use tollgate::{Limiter, quota::Quota, time::ManualClock};
+///
+/// let limiter = Limiter::builder(Quota::per_second(5)).clock(ManualClock::new()).build()?;
+/// let first = limiter.check_n("k", 2).unwrap();
+/// let second = limiter.check_n("k", 3).unwrap();
+/// assert_eq!(second.from, first.to);
+/// assert_eq!((first.remaining, second.remaining), (3, 0));
+/// # Ok::<(), tollgate::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// The clock's nanosecond at which it was decided.
+    pub at: u64,
+    /// Where its interval begins on the refill line, exclusive, in the limit's units.
+    pub from: u64,
+    /// Where its interval ends, inclusive: the bucket's new mark.
+    pub to: u64,
+    /// Whole tokens left, rounded down.
+    pub remaining: u64,
+}
+
+impl Admission {
+    pub(crate) fn new(draw: LaneDraw, line: &Arithmetic, now: u64) -> Self {
+        Self { at: now, from: draw.from, to: draw.to, remaining: line.available(draw.to, now) }
+    }
+
+    /// What a draw of nothing is admitted with.
+    pub(crate) fn peek(available: u64, mark: u64, now: u64) -> Self {
+        Self { at: now, from: mark, to: mark, remaining: available }
+    }
+}
+
+/// The committed lanes of one cell's draw; a lane that drew nothing has `None`.
+pub(crate) type Lanes = [Option<Admission>; 2];
+
+/// Pauses between attempts that lost a race: grows with each, and is bounded, so nobody waits for a thread
+/// that stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff(u32);
+
+impl Backoff {
+    const STEP: u32 = if cfg!(tollgate_loom) { 0 } else { 32 };
+    const MOST: u32 = 16;
+
+    #[inline]
+    pub(crate) fn pause(&mut self) {
+        self.0 = (self.0 + 1).min(Self::MOST);
+        for _ in 0..Self::STEP * self.0 {
+            spin_loop();
+        }
+    }
+}
+
+impl Table {
+    /// Draws `costs` for `key`, both lanes or neither. At least one cost is above 0, none above capacity.
+    #[inline]
+    pub(crate) fn draw(&self, key: &PackedKey, limit: u32, costs: Costs) -> Result<Lanes, Refusal> {
+        match self.find(key) {
+            Find::Hit(hit) => match self.draw_on(hit, limit, costs) {
+                Some(answer) => answer,
+                None => self.draw_slowly(key, limit, costs),
+            },
+            _ => self.draw_slowly(key, limit, costs),
+        }
+    }
+
+    /// As [`draw`](Self::draw), for keys that may have no bucket.
+    #[inline(never)]
+    fn draw_slowly(&self, key: &PackedKey, limit: u32, costs: Costs) -> Result<Lanes, Refusal> {
+        let mut hand: Option<Hand<'_>> = None;
+        let mut looked_again = false;
+        loop {
+            let vacancy = match self.vacancy(key) {
+                Ok(vacancy) => vacancy,
+                Err(hit) => {
+                    // The cell in hand, if any, goes back: somebody else made the bucket.
+                    hand = None;
+                    match self.draw_on(hit, limit, costs) {
+                        Some(answer) => return answer,
+                        None => continue,
+                    }
+                }
+            };
+            let Some(held) = hand.take().or_else(|| self.take(key, self.clock.now())) else {
+                if looked_again {
+                    return Err(self.table_full(limit, costs));
+                }
+                // The key may have got its bucket while we searched for a cell.
+                looked_again = true;
+                continue;
+            };
+            match held.publish(key, limit, vacancy) {
+                Ok((fresh, hit)) => {
+                    if let Some(answer) = self.draw_fresh(fresh, hit, limit, costs) {
+                        return answer;
+                    }
+                }
+                Err(back) => hand = Some(back),
+            }
+        }
+    }
+
+    fn draw_fresh(
+        &self,
+        fresh: Fresh<'_>,
+        hit: Hit,
+        limit: u32,
+        costs: Costs,
+    ) -> Option<Result<Lanes, Refusal>> {
+        // On a refusal (others drained it since it was published) `fresh` is dropped and leaves nothing.
+        let answer = self.draw_on(hit, limit, costs);
+        if let Some(Ok(_)) = answer {
+            fresh.keep();
+        }
+        answer
+    }
+
+    /// Draws on a cell that was found. `None` when its life ended: search again.
+    #[inline]
+    fn draw_on(&self, hit: Hit, limit: u32, costs: Costs) -> Option<Result<Lanes, Refusal>> {
+        let layout = self.limits.layout;
+        let cell = self.cell(hit.cell);
+        let mut word = hit.word;
+        let mut backoff = Backoff::default();
+        loop {
+            if word.is_reserved() {
+                word = self.settled(hit.cell);
+                if !word.same_life(hit.word, layout) {
+                    return None;
+                }
+            }
+            // After the word, so that no mark in it is newer than the time it is judged by.
+            let now = self.clock.now();
+            let found = match self.decide(word, limit, costs, now) {
+                Ok((lanes, drawn)) => match cell.exchange(word, drawn) {
+                    Ok(()) => return Some(Ok(lanes)),
+                    Err(found) => {
+                        backoff.pause();
+                        found
+                    }
+                },
+                Err(refusal) => match cell.confirm(word) {
+                    Ok(()) => return Some(Err(refusal)),
+                    Err(found) => found,
+                },
+            };
+            if !found.same_life(hit.word, layout) {
+                return None;
+            }
+            word = found;
+        }
+    }
+
+    /// The pure decision on one word.
+    #[inline]
+    fn decide(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Result<(Lanes, Word), Refusal> {
+        let mut buckets = self.limits.read(word);
+        let mut lanes: Lanes = [None; 2];
+        for lane in 0..2 {
+            if costs[lane] == 0 {
+                continue;
+            }
+            match buckets.draw(lane, costs[lane], now) {
+                Ok(draw) => lanes[lane] = Some(Admission::new(draw, buckets.arithmetic(lane), now)),
+                Err(_) => return Err(self.refusal(word, limit, costs, now)),
+            }
+        }
+        Ok((lanes, self.limits.drawn(word, &buckets)))
+    }
+
+    /// Why `costs` are refused: of several exhausted lanes the one with the longest wait.
+    #[cold]
+    fn refusal(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Refusal {
+        let buckets = self.limits.read(word);
+        let mut worst = Worst::default();
+        for lane in 0..2 {
+            if costs[lane] > 0 {
+                let mut copy = buckets;
+                if let Err(decision) = copy.draw(lane, costs[lane], now) {
+                    worst.offer(|| self.explain(decision, limit, lane, costs[lane], now));
+                }
+            }
+        }
+        worst.0.expect("a lane refused")
+    }
+
+    /// A lane's decision as a refusal.
+    pub(crate) fn explain(
+        &self,
+        decision: Decision,
+        limit: u32,
+        lane: usize,
+        needed: u64,
+        now: u64,
+    ) -> Refusal {
+        let capacity = || self.limits.arithmetic(limit, lane).capacity();
+        let (reason, available, retry_after) = match decision {
+            Decision::Exhausted { available, retry_at } => {
+                let wait = |at: u64| {
+                    Duration::from_nanos(at.saturating_sub(now).saturating_add(self.clock.granularity()))
+                };
+                (Reason::Exhausted, available, retry_at.map(wait))
+            }
+            Decision::PastHorizon => (Reason::PastHorizon, 0, None),
+            Decision::Impossible | Decision::Admit { .. } => (Reason::Impossible, capacity(), None),
+        };
+        Refusal { limit: self.limits.name(limit, lane), reason, needed, available, retry_after }
+    }
+
+    /// No cell for a newcomer. Names the first limit that the call draws on.
+    #[cold]
+    pub(crate) fn table_full(&self, limit: u32, costs: Costs) -> Refusal {
+        let lane = usize::from(costs[0] == 0);
+        Refusal {
+            limit: self.limits.name(limit, lane),
+            reason: Reason::TableFull,
+            needed: costs[lane],
+            available: self.limits.arithmetic(limit, lane).capacity(),
+            retry_after: None,
+        }
+    }
+
+    /// A cost above the capacity, if there is one: checked before anything is looked up.
+    #[inline]
+    pub(crate) fn impossible(&self, limit: u32, costs: Costs) -> Option<Refusal> {
+        for lane in 0..2 {
+            if costs[lane] > 0 && self.limits.arithmetic(limit, lane).units(costs[lane]).is_none() {
+                return Some(self.explain(Decision::Impossible, limit, lane, costs[lane], 0));
+            }
+        }
+        None
+    }
+
+    /// The buckets of `key` as they are now, and the time of the reading.
+    pub(crate) fn peek(&self, key: &PackedKey, limit: u32) -> (Buckets<'_>, u64) {
+        loop {
+            let Find::Hit(hit) = self.find(key) else {
+                return (self.limits.absent(limit), self.clock.now());
+            };
+            let word = self.settled(hit.cell);
+            if !word.same_life(hit.word, self.limits.layout) {
+                continue;
+            }
+            let now = self.clock.now();
+            if self.cell(hit.cell).confirm(word).is_ok() {
+                return (self.limits.read(word), now);
+            }
+        }
+    }
+}
+
+/// The refusal to report: the first that is not about waiting, else the longest wait (the first of equals).
+#[derive(Debug, Default)]
+pub(crate) struct Worst(pub(crate) Option<Refusal>);
+
+impl Worst {
+    pub(crate) fn offer(&mut self, refusal: impl FnOnce() -> Refusal) {
+        let new = refusal();
+        // Impossible and past-horizon refusals precede exhausted ones; no wait at all is the longest wait.
+        let rank = |r: &Refusal| match r.reason {
+            Reason::Impossible => (2, Duration::MAX),
+            Reason::PastHorizon => (1, Duration::MAX),
+            _ => (0, r.retry_after.unwrap_or(Duration::MAX)),
+        };
+        match &self.0 {
+            Some(old) if rank(old) >= rank(&new) => {}
+            _ => self.0 = Some(new),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The table: a bucket for each key, in a fixed number of cells.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`cell`] | a cache line with a word and its key |
+//! | [`limits`] | what a word means: arithmetic, versions |
+//! | [`directory`] | from hash to cell; arrays and their lives |
+//! | [`shard`] | a share of the cells, its free list |
+//! | [`gate`] | why a refusal is cheap at any size |
+//! | [`lookup`] | finding a key's cell |
+//! | [`insert`] | giving a key a cell, or leaving nothing behind |
+//! | [`prune`] | finding refilled cells when none is free |
+//! | [`rebuild`] | a directory of the right size, without stopping anybody |
+//! | [`draw`] | one draw on one cell |
+//! | [`slab`] | zeroed memory |
+//!
+//! # Bound
+//! A table has exactly as many cells as its bucket cap allows. A newcomer is refused only when no cell is free
+//! or refilled (cells in other threads' hands count as taken), and live buckets are never evicted.
+//!
+//! # Consistency
+//! Draws on a bucket are linearizable: each is one exchange of its word. A refusal is justified by the bucket's
+//! word at one instant during the call. `len` and iteration are weak snapshots: exact when nobody writes.
+
+pub(crate) mod cell;
+pub(crate) mod directory;
+pub(crate) mod draw;
+pub(crate) mod gate;
+pub(crate) mod insert;
+pub(crate) mod limits;
+pub(crate) mod lookup;
+pub(crate) mod prune;
+pub(crate) mod rebuild;
+pub(crate) mod shard;
+pub(crate) mod slab;
+
+use crate::ConfigError;
+use crate::commit;
+use crate::key::{Key, KeyBytes};
+use crate::quota::Quota;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::EngineClock;
+use crate::word::{Layout, Word};
+use cell::{Cell, PackedKey};
+use crossbeam_epoch as epoch;
+use directory::{Arrays, DirectoryWord, MOST_CELLS};
+use gate::Gate;
+use limits::{Keep, Limits};
+use shard::Shard;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+/// Cells of a shard, about: a scan of one takes some ten microseconds.
+const SHARD_CELLS: usize = 1_024;
+const MOST_SHARDS: usize = 1_024;
+
+/// The default of every `bucket_cap`.
+pub(crate) const DEFAULT_BUCKET_CAP: usize = 65_536;
+
+/// The storage of a table and the operations on it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) limits: Limits,
+    pub(crate) clock: EngineClock,
+    cells: Box<[Cell]>,
+    shards: Box<[Shard]>,
+    arrays: Arrays,
+    /// Before a walk over all shards for a free or refilled cell.
+    gate: Gate,
+    /// The latest time at which a bucket was reclaimed: no bucket begins below its line.
+    latest: AtomicU64,
+    hasher: ahash::RandomState,
+    shard_bits: u32,
+}
+
+/// A table's owner. Other threads may still be helping a commit that spans this and another table when it is
+/// dropped, so the storage goes through the epoch if that can be.
+#[derive(Debug)]
+pub(crate) struct TableOwner {
+    table: ManuallyDrop<Box<Table>>,
+    /// Took part in a commit with another table.
+    pub(crate) shared: std::sync::atomic::AtomicBool,
+}
+
+impl Deref for TableOwner {
+    type Target = Table;
+    #[inline]
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl Drop for TableOwner {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, and not used afterwards.
+        let table = unsafe { ManuallyDrop::take(&mut self.table) };
+        if *self.shared.get_mut() {
+            epoch::pin().defer(move || drop(table));
+        }
+    }
+}
+
+impl TableOwner {
+    /// A table for at most `bucket_cap` buckets.
+    ///
+    /// # Errors
+    /// `bucket_cap` without room for one cell, or above what the directory can name; 128-bit exchanges that
+    /// are not lock-free on this machine.
+    pub(crate) fn new(limits: Limits, clock: EngineClock, bucket_cap: usize) -> Result<Self, ConfigError> {
+        let buckets_per_cell = buckets_per_cell(limits.layout);
+        let cells = bucket_cap / buckets_per_cell;
+        if cells == 0 || cells > MOST_CELLS {
+            let least = if buckets_per_cell == 2 { "2 (a key needs a bucket for each limit)" } else { "1" };
+            let accepted = format!("{least} to {}", MOST_CELLS * buckets_per_cell);
+            return Err(ConfigError::new("bucket_cap", bucket_cap, accepted));
+        }
+        if !is_lock_free() {
+            return Err(ConfigError::new(
+                "target",
+                "a processor without a lock-free 128-bit compare-and-swap",
+                "x86-64 with cmpxchg16b, AArch64, or another target where portable-atomic has one",
+            ));
+        }
+        // Power of two: the hash's upper bits choose the shard.
+        let shards = (cells / SHARD_CELLS).max(1).next_power_of_two().min(MOST_SHARDS);
+        let table = Table::with_shards(limits, clock, cells, shards);
+        Ok(Self { table: ManuallyDrop::new(Box::new(table)), shared: false.into() })
+    }
+}
+
+pub(crate) fn buckets_per_cell(layout: Layout) -> usize {
+    match layout {
+        Layout::Pair { .. } => 2,
+        Layout::Lone => 1,
+    }
+}
+
+/// Are the engine's words exchanged without a lock on this machine?
+pub(crate) fn is_lock_free() -> bool {
+    #[cfg(tollgate_loom)]
+    return true;
+    #[cfg(not(tollgate_loom))]
+    crate::sync::AtomicBits::is_lock_free()
+}
+
+impl Table {
+    fn with_shards(limits: Limits, clock: EngineClock, cells: usize, shards: usize) -> Self {
+        debug_assert!(shards.is_power_of_two() && shards <= cells.max(1));
+        let arrays = Arrays::new();
+        let log2_length = directory::log2_length_for(cells.div_ceil(shards));
+        let start = |shard: usize| (cells * shard / shards) as u32;
+        let shard = |shard: usize| {
+            let (directory, _) = arrays.take(log2_length).expect("fewer shards than arrays");
+            Shard::new(directory.0, start(shard)..start(shard + 1))
+        };
+        let shards: Box<[Shard]> = (0..shards).map(shard).collect();
+        Self {
+            limits,
+            clock,
+            cells: slab::zeroed(cells),
+            shard_bits: shards.len().ilog2(),
+            shards,
+            arrays,
+            gate: Gate::new(0),
+            latest: AtomicU64::new(0),
+            #[cfg(not(tollgate_loom))]
+            hasher: ahash::RandomState::new(),
+            #[cfg(tollgate_loom)]
+            hasher: ahash::RandomState::with_seeds(1, 2, 3, 4),
+        }
+    }
+
+    /// Packs and hashes a key.
+    #[inline]
+    pub(crate) fn pack(&self, bytes: KeyBytes) -> PackedKey {
+        let hash = self.hasher.hash_one(bytes.as_slice());
+        PackedKey::new(bytes, hash)
+    }
+
+    /// The bytes of `key` as a bucket of `limit`: a table of several limits tells their keys apart by number.
+    #[inline]
+    pub(crate) fn encode<K: Key + ?Sized>(&self, limit: u32, key: &K) -> PackedKey {
+        let mut bytes = KeyBytes::default();
+        if self.limits.layout == Layout::Lone && self.limits.count() > 1 {
+            // Most policies have few limits: one byte, and four more where it says so.
+            match u8::try_from(limit) {
+                Ok(small) if small != u8::MAX => bytes.raw(&[small]),
+                _ => {
+                    bytes.raw(&[u8::MAX]);
+                    bytes.raw(&limit.to_be_bytes());
+                }
+            }
+        }
+        key.encode(&mut bytes);
+        self.pack(bytes)
+    }
+
+    #[inline]
+    fn shard_of(&self, key: &PackedKey) -> usize {
+        // Two shifts: a shift by all 64 bits is not defined.
+        (key.hash >> 1 >> (63 - self.shard_bits)) as usize
+    }
+
+    #[inline]
+    pub(crate) fn cell(&self, index: u32) -> &Cell {
+        &self.cells[index as usize]
+    }
+
+    #[inline]
+    fn directory_of(&self, shard: usize) -> DirectoryWord {
+        // Acquire: pairs with the exchange that installed the array, whose slots are then visible.
+        DirectoryWord(self.shards[shard].directory.load(Ordering::Acquire))
+    }
+
+    /// The word of a cell, without a marker: whoever meets one helps its commit to the end.
+    #[inline]
+    pub(crate) fn settled(&self, index: u32) -> Word {
+        let cell = self.cell(index);
+        loop {
+            let word = cell.load();
+            if !word.is_reserved() {
+                return word;
+            }
+            commit::help(&cell.word, word);
+        }
+    }
+
+    /// Gives a limit another quota, as of now.
+    pub(crate) fn reconfigure(&self, limit: u32, quota: Quota, keep: Keep) -> Result<(), ConfigError> {
+        if self.limits.reconfigure(limit, quota, keep, self.clock.now())? {
+            // A faster refill, or a reset, makes cells reclaimable sooner than any gate knows.
+            for shard in &self.shards {
+                shard.gate.lower(0);
+            }
+            self.gate.lower(0);
+        }
+        Ok(())
+    }
+
+    /// Cells in use: live ones, and those in the hands of inserts under way.
+    pub(crate) fn cells_in_use(&self) -> usize {
+        let taken: isize = self.shards.iter().map(Shard::taken).sum();
+        // Counts of different shards are read one after the other while cells move between them.
+        taken.clamp(0, self.cells.len() as isize) as usize
+    }
+
+    /// Buckets in use.
+    pub(crate) fn len(&self) -> usize {
+        self.cells_in_use() * buckets_per_cell(self.limits.layout)
+    }
+
+    /// The most buckets.
+    pub(crate) fn capacity(&self) -> usize {
+        self.cells.len() * buckets_per_cell(self.limits.layout)
+    }
+
+    /// Bytes reserved for cells, directory and shards; pages that were never touched count too. Boxed keys
+    /// come on top.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val::<[Cell]>(&self.cells)
+            + size_of_val::<[Shard]>(&self.shards)
+            + self.arrays.memory_bytes()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        for cell in &self.cells {
+            // Untouched pages are not read: a cell without a life has no key.
+            if cell.load() != Word(0) {
+                cell.drop_key();
+            }
+        }
+    }
+}

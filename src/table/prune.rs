@@ -1,0 +1,122 @@
+//! Reclaiming buckets that are full again: forgetting those changes no decision.
+//!
+//! A scan walks one shard's directory. It can only reclaim a cell by an exchange from a word that it has seen
+//! to be refilled, so a draw that comes in between makes the exchange fail and keeps its bucket.
+
+use super::Table;
+use super::directory::{Array, Entry, Slot};
+use super::gate::NEVER;
+use crate::sync::{Ordering, fence};
+
+/// What a scan did with one entry.
+enum Outcome {
+    /// Void, or an insert's own business.
+    Passed,
+    /// Live until at least this time.
+    RefilledAt(u64),
+    /// Reclaimed: the cell is the caller's.
+    Reclaimed(u32),
+}
+
+impl Table {
+    /// Scans a shard if its gate is open at `now`, reclaims every refilled cell, and keeps one in hand.
+    pub(crate) fn prune_for_one(&self, shard: usize, now: u64) -> Option<u32> {
+        let mut kept = None;
+        self.scan(shard, now, |cell| match kept {
+            None => kept = Some(cell),
+            Some(_) => self.push_free(shard, cell),
+        });
+        kept
+    }
+
+    /// Reclaims every bucket that is full at the clock's time. Returns how many buckets.
+    pub(crate) fn prune_refilled(&self) -> usize {
+        let now = self.clock.now();
+        let mut cells = 0;
+        for shard in 0..self.shards.len() {
+            self.scan(shard, now, |cell| {
+                cells += 1;
+                self.push_free(shard, cell);
+            });
+        }
+        cells * super::buckets_per_cell(self.limits.layout)
+    }
+
+    /// Hands every refilled cell of a shard, reclaimed, to `reclaimed`, and raises the shard's gate to the time
+    /// at which the first of the others is refilled.
+    fn scan(&self, shard: usize, now: u64, mut reclaimed: impl FnMut(u32)) {
+        let gate = &self.shards[shard].gate;
+        // The ticket before the directory: an array installed later cannot hide an insert from the version.
+        let Some(ticket) = gate.open(now) else { return };
+        let directory = self.directory_of(shard);
+        let array = self.arrays.get(directory.array());
+        let mut earliest = NEVER;
+        for slot in 0..array.entries().len() {
+            let Slot::Cell(entry) = array.load(slot).slot() else { continue };
+            match self.reclaim(array, slot, entry, now) {
+                Outcome::Passed => {}
+                Outcome::RefilledAt(at) => earliest = earliest.min(at),
+                Outcome::Reclaimed(cell) => reclaimed(cell),
+            }
+        }
+        // An array that was recycled under the scan showed another shard's entries: no conclusion then.
+        fence(Ordering::Acquire);
+        if self.directory_of(shard) == directory {
+            gate.raise(ticket, earliest);
+        }
+    }
+
+    fn reclaim(&self, array: &Array, slot: usize, entry: Entry, now: u64) -> Outcome {
+        let cell = self.cell(entry.index());
+        let mut word = cell.load();
+        loop {
+            if !word.is_live() || word.entry_generation() != entry.generation() {
+                return Outcome::Passed;
+            }
+            if word.is_reserved() {
+                // A commit owns it: it may turn out refilled.
+                return Outcome::RefilledAt(now);
+            }
+            if word.is_fresh() {
+                // Its inserter will lower the gate, or give it back.
+                return Outcome::Passed;
+            }
+            let at = self.limits.refilled_at(word);
+            if at > now {
+                return Outcome::RefilledAt(at);
+            }
+            // Before the exchange: whoever finds the key gone begins its next bucket at or above this time.
+            if self.latest.load(Ordering::Relaxed) < now {
+                self.latest.fetch_max(now, Ordering::AcqRel);
+            }
+            match cell.exchange(word, self.limits.freed(word, now)) {
+                Ok(()) => break,
+                Err(found) => word = found,
+            }
+        }
+        // Between the end of this life and the next key's bytes: see `Cell::confirm`.
+        fence(Ordering::Release);
+        array.bury(slot, entry);
+        cell.retire_key();
+        Outcome::Reclaimed(entry.index())
+    }
+
+    /// Calls `each` for every live bucket cell's key bytes and word, in no order. A weak snapshot: a key that
+    /// is reclaimed and returns meanwhile may appear twice or not at all.
+    pub(crate) fn for_each_live(&self, mut each: impl FnMut(Vec<u8>, crate::word::Word)) {
+        for shard in 0..self.shards.len() {
+            let directory = self.directory_of(shard);
+            let array = self.arrays.get(directory.array());
+            for slot in 0..array.entries().len() {
+                let Slot::Cell(entry) = array.load(slot).slot() else { continue };
+                let word = self.settled(entry.index());
+                if !word.is_live() || word.is_fresh() || word.entry_generation() != entry.generation() {
+                    continue;
+                }
+                if let Some(key) = self.cell(entry.index()).copy_key(word, self.limits.layout) {
+                    each(key, word);
+                }
+            }
+        }
+    }
+}

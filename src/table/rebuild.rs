@@ -1,0 +1,96 @@
+//! Replacing a shard's directory by one without void entries, of the size its live cells need.
+//!
+//! Slot by slot the old array is either sealed (if empty) or copied (if it names a live cell), so no insert can
+//! slip behind the copy; then the directory word is exchanged. Cells and marks are not touched, so draws go on
+//! meanwhile. Anybody who needs a slot and meets a sealed array rebuilds too: whoever exchanges first wins, and
+//! nobody waits for a thread that stopped half way.
+
+use super::Table;
+use super::directory::{Array, DirectoryWord, Entry, Slot, log2_length_for};
+use crate::sync::Ordering;
+
+impl Table {
+    /// Replaces `old` as the shard's directory, unless it was replaced already.
+    pub(crate) fn rebuild(&self, shard: usize, old: DirectoryWord) {
+        let array = self.arrays.get(old.array());
+        let mut log2_length = log2_length_for(self.count_live(array)).max(self.least_log2_length());
+        while self.directory_of(shard) == old {
+            let Some((new, target)) = self.arrays.take(log2_length) else {
+                // As many arrays as rebuilds at once, sixteen million: one of them is about to finish.
+                crate::sync::spin_loop();
+                continue;
+            };
+            match self.copy(array, old.life(), target) {
+                Copied::All => {
+                    let installed = self.shards[shard]
+                        .directory
+                        // Release: the copied slots are visible with the word. Acquire on failure is not
+                        // needed: the loop's condition loads again.
+                        .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok();
+                    // Whoever installed owns the old array; whoever lost still owns its own.
+                    self.arrays.give_back(if installed { old.array() } else { new.array() });
+                }
+                Copied::TooMany => {
+                    self.arrays.give_back(new.array());
+                    log2_length += 1;
+                }
+                Copied::Stale => {
+                    self.arrays.give_back(new.array());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn least_log2_length(&self) -> u32 {
+        log2_length_for(self.cells.len().div_ceil(self.shards.len()))
+    }
+
+    fn count_live(&self, array: &Array) -> usize {
+        (0..array.entries().len()).filter(|&slot| self.live_entry(array, slot).is_some()).count()
+    }
+
+    fn live_entry(&self, array: &Array, slot: usize) -> Option<Entry> {
+        let Slot::Cell(entry) = array.load(slot).slot() else { return None };
+        let word = self.cell(entry.index()).load();
+        // Fresh cells count: their inserter is about to draw on them.
+        (word.is_live() && word.entry_generation() == entry.generation()).then_some(entry)
+    }
+
+    fn copy(&self, from: &Array, life: u64, to: &Array) -> Copied {
+        for slot in 0..from.entries().len() {
+            // Seal first: a slot that is not empty after a failed seal never becomes empty in this life.
+            loop {
+                match from.load(slot).slot() {
+                    Slot::Empty { life: l } if l == life => {
+                        if from.seal(slot, life) {
+                            break;
+                        }
+                    }
+                    Slot::Empty { .. } => return Copied::Stale,
+                    Slot::Sealed { life: l } if l == life => break,
+                    Slot::Sealed { .. } => return Copied::Stale,
+                    Slot::Tombstone => break,
+                    Slot::Cell(_) => {
+                        if let Some(entry) = self.live_entry(from, slot) {
+                            if !to.copy_in(entry) {
+                                return Copied::TooMany;
+                            }
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        Copied::All
+    }
+}
+
+enum Copied {
+    All,
+    /// More live cells than were counted: a larger array is needed.
+    TooMany,
+    /// The old array has begun another life: somebody else was faster.
+    Stale,
+}

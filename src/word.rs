@@ -1,0 +1,290 @@
+//! The word of a cell: one or two marks, a generation and flags, changed by one compare-and-swap.
+//!
+//! | layout | high | | | | low |
+//! |---|---|---|---|---|---|
+//! | pair | mark 1 | mark 0 | | generation 16 | flags 4 |
+//! | lone | mark 64 | generation 40 | limit 20 | | flags 4 |
+//!
+//! (In the lone layout the generation's low 16 bits sit where the pair's do, so that a directory entry can be
+//! checked without knowing the layout; the limit lies above the generation.)
+//!
+//! A *marker* replaces the mark bits of a word while a multi-word commit owns it: the descriptor's number and
+//! sequence in the upper half, RESERVED among the flags, generation, limit and the other flags as they were.
+//!
+//! States of a cell, and who moves it:
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | free | live, fresh | the inserter that holds it, before it is published |
+//! | live, fresh | live | the first draw, whoever makes it |
+//! | live, fresh | free, generation + 1 | its inserter, giving it back undrawn |
+//! | live | live | draws |
+//! | live | reserved and back | a multi-word commit |
+//! | live | free, generation + 1 | whoever prunes it once it is refilled |
+
+use crate::sync::Bits;
+
+/// Bits of a word.
+const WORD: u32 = Bits::BITS;
+const FLAGS: u32 = 4;
+
+#[cfg(not(tollgate_loom))]
+mod widths {
+    pub(crate) const PAIR_GENERATION: u32 = 16;
+    pub(crate) const LONE_GENERATION: u32 = 40;
+    pub(crate) const LIMIT: u32 = 20;
+    pub(crate) const SEQUENCE: u32 = 46;
+    pub(crate) const DESCRIPTOR: u32 = 18;
+}
+/// The model's narrow fields.
+#[cfg(tollgate_loom)]
+mod widths {
+    pub(crate) const PAIR_GENERATION: u32 = 8;
+    pub(crate) const LONE_GENERATION: u32 = 16;
+    pub(crate) const LIMIT: u32 = 6;
+    pub(crate) const SEQUENCE: u32 = 20;
+    pub(crate) const DESCRIPTOR: u32 = 8;
+}
+use widths::LONE_GENERATION;
+pub(crate) use widths::{DESCRIPTOR, LIMIT, PAIR_GENERATION, SEQUENCE};
+
+/// Bits that the two marks of a pair share.
+pub(crate) const PAIR_MARKS: u32 = WORD - PAIR_GENERATION - FLAGS;
+/// Bits of the mark of a lone word.
+pub(crate) const LONE_MARK: u32 = WORD - LONE_GENERATION - LIMIT - FLAGS;
+const MARKER: u32 = SEQUENCE + DESCRIPTOR;
+const LIMIT_SHIFT: u32 = FLAGS + LONE_GENERATION;
+const MARKER_SHIFT: u32 = WORD - MARKER;
+
+const _: () = assert!(MARKER <= LONE_MARK && MARKER <= PAIR_MARKS, "a marker replaces mark bits only");
+const _: () = assert!(PAIR_GENERATION <= LONE_GENERATION, "directory entries keep the pair's width");
+const _: () = assert!(LONE_MARK <= 64 && MARKER <= 64);
+
+const fn ones(bits: u32) -> Bits {
+    if bits >= WORD { Bits::MAX } else { (1 << bits) - 1 }
+}
+
+/// How a table's words are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Two marks; `width0` bits are mark 0's, the rest of [`PAIR_MARKS`] mark 1's.
+    Pair { width0: u32 },
+    /// One mark, and the number of the limit it belongs to.
+    Lone,
+}
+
+/// A word's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) Bits);
+
+impl Word {
+    /// The cell belongs to a key. (Zeroed memory is a free cell.)
+    const LIVE: Bits = 1;
+    /// A multi-word commit owns the mark bits.
+    const RESERVED: Bits = 1 << 1;
+    /// Published but not drawn on yet: its inserter still decides, so prune passes by.
+    const FRESH: Bits = 1 << 2;
+
+    /// A live, fresh pair of the generation that `free` has.
+    pub(crate) fn fresh_pair(self, layout: Layout, marks: [u64; 2]) -> Word {
+        Word(self.generation_bits(layout) | Self::LIVE | Self::FRESH).with_marks(layout, marks)
+    }
+
+    /// A live, fresh lone word of the generation that `free` has.
+    pub(crate) fn fresh_lone(self, limit: u32, mark: u64) -> Word {
+        Word(self.generation_bits(Layout::Lone) | Self::LIVE | Self::FRESH).with_lone(limit, mark)
+    }
+
+    #[inline]
+    pub(crate) fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+    #[inline]
+    pub(crate) fn is_reserved(self) -> bool {
+        self.0 & Self::RESERVED != 0
+    }
+    #[inline]
+    pub(crate) fn is_fresh(self) -> bool {
+        self.0 & Self::FRESH != 0
+    }
+
+    const fn generation_mask(layout: Layout) -> Bits {
+        match layout {
+            Layout::Pair { .. } => ones(PAIR_GENERATION) << FLAGS,
+            Layout::Lone => ones(LONE_GENERATION) << FLAGS,
+        }
+    }
+
+    #[inline]
+    fn generation_bits(self, layout: Layout) -> Bits {
+        self.0 & Self::generation_mask(layout)
+    }
+
+    /// The part of the generation that directory entries keep.
+    #[inline]
+    pub(crate) fn entry_generation(self) -> u64 {
+        ((self.0 >> FLAGS) & ones(PAIR_GENERATION)) as u64
+    }
+
+    /// Same life of the same cell: live, and of one generation.
+    #[inline]
+    pub(crate) fn same_life(self, other: Word, layout: Layout) -> bool {
+        (self.0 ^ other.0) & (Self::generation_mask(layout) | Self::LIVE) == 0
+    }
+
+    /// The pair's marks. The word must not be reserved.
+    #[inline]
+    pub(crate) fn pair_marks(self, width0: u32) -> [u64; 2] {
+        let marks = self.0 >> (FLAGS + PAIR_GENERATION);
+        [(marks & ones(width0)) as u64, (marks >> width0) as u64]
+    }
+
+    /// The lone word's mark. The word must not be reserved.
+    #[inline]
+    pub(crate) fn lone_mark(self) -> u64 {
+        (self.0 >> (WORD - LONE_MARK)) as u64
+    }
+
+    /// The lone word's limit.
+    #[inline]
+    pub(crate) fn lone_limit(self) -> u32 {
+        ((self.0 >> LIMIT_SHIFT) & ones(LIMIT)) as u32
+    }
+
+    #[inline]
+    fn with_marks(self, layout: Layout, marks: [u64; 2]) -> Word {
+        let Layout::Pair { width0 } = layout else { unreachable!("a lone word has one mark") };
+        debug_assert!(Bits::from(marks[0]) <= ones(width0));
+        debug_assert!(Bits::from(marks[1]) <= ones(PAIR_MARKS - width0));
+        let low = self.0 & ones(FLAGS + PAIR_GENERATION);
+        let both = Bits::from(marks[1]) << width0 | Bits::from(marks[0]);
+        Word(both << (FLAGS + PAIR_GENERATION) | low)
+    }
+
+    #[inline]
+    fn with_lone(self, limit: u32, mark: u64) -> Word {
+        debug_assert!(Bits::from(limit) <= ones(LIMIT) && Bits::from(mark) <= ones(LONE_MARK));
+        let low = self.0 & ones(LIMIT_SHIFT);
+        Word(Bits::from(mark) << (WORD - LONE_MARK) | Bits::from(limit) << LIMIT_SHIFT | low)
+    }
+
+    /// The pair after a draw: new marks, no longer fresh.
+    #[inline]
+    pub(crate) fn drawn_pair(self, width0: u32, marks: [u64; 2]) -> Word {
+        Word(self.0 & !Self::FRESH).with_marks(Layout::Pair { width0 }, marks)
+    }
+
+    /// The lone word after a draw, under `limit`: new mark, no longer fresh.
+    #[inline]
+    pub(crate) fn drawn_lone(self, limit: u32, mark: u64) -> Word {
+        Word(self.0 & !Self::FRESH).with_lone(limit, mark)
+    }
+
+    /// Free, of the next generation; the marks stay.
+    pub(crate) fn freed(self, layout: Layout) -> Word {
+        let mask = Self::generation_mask(layout);
+        let next = (self.0 & mask).wrapping_add(1 << FLAGS) & mask;
+        Word((self.0 & !mask & !ones(FLAGS)) | next)
+    }
+
+    /// Free, of the next generation, the pair's marks lifted.
+    pub(crate) fn freed_pair(self, width0: u32, marks: [u64; 2]) -> Word {
+        let layout = Layout::Pair { width0 };
+        self.freed(layout).with_marks(layout, marks)
+    }
+
+    /// What a marker keeps of the word it replaces, with RESERVED set.
+    #[inline]
+    pub(crate) fn reserved_part(self, layout: Layout) -> Bits {
+        let kept = match layout {
+            Layout::Pair { .. } => ones(FLAGS + PAIR_GENERATION),
+            Layout::Lone => ones(WORD - LONE_MARK),
+        };
+        self.0 & kept | Self::RESERVED
+    }
+
+    /// The marker of operation `sequence` of `descriptor` in place of a word with that reserved part.
+    #[inline]
+    pub(crate) fn marker(reserved_part: Bits, descriptor: u32, sequence: u64) -> Word {
+        debug_assert!(Bits::from(descriptor) <= ones(DESCRIPTOR) && Bits::from(sequence) <= ones(SEQUENCE));
+        let name = Bits::from(sequence) << DESCRIPTOR | Bits::from(descriptor);
+        Word(name << MARKER_SHIFT | reserved_part)
+    }
+
+    /// The descriptor that a marker names.
+    pub(crate) fn marker_descriptor(self) -> u32 {
+        ((self.0 >> MARKER_SHIFT) & ones(DESCRIPTOR)) as u32
+    }
+
+    /// The sequence that a marker names.
+    pub(crate) fn marker_sequence(self) -> u64 {
+        (self.0 >> (MARKER_SHIFT + DESCRIPTOR)) as u64
+    }
+}
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn layouts() -> impl Strategy<Value = Layout> {
+        prop_oneof![(44u32..=64).prop_map(|width0| Layout::Pair { width0 }), Just(Layout::Lone)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_pair_gives_back_the_marks_it_was_given(
+            width0 in 44u32..=64, a: u64, b: u64, generations in 0u32..70_000
+        ) {
+            let layout = Layout::Pair { width0 };
+            let marks = [a & ones(width0) as u64, b & ones(PAIR_MARKS - width0) as u64];
+            let mut free = Word(0);
+            for _ in 0..generations % 300 { free = free.freed(layout) }
+            let word = free.fresh_pair(layout, marks);
+            prop_assert!(word.is_live() && word.is_fresh() && !word.is_reserved());
+            prop_assert_eq!(word.pair_marks(width0), marks);
+            prop_assert_eq!(word.entry_generation(), u64::from(generations % 300));
+            let drawn = word.drawn_pair(width0, [marks[0], 0]);
+            prop_assert!(!drawn.is_fresh() && drawn.same_life(word, layout));
+            prop_assert_eq!(drawn.pair_marks(width0), [marks[0], 0]);
+        }
+
+        #[test]
+        fn a_lone_word_gives_back_its_mark_and_limit(mark: u64, limit in 0u32..1 << LIMIT) {
+            let word = Word(0).freed(Layout::Lone).fresh_lone(limit, mark);
+            prop_assert_eq!((word.lone_mark(), word.lone_limit(), word.entry_generation()), (mark, limit, 1));
+            let drawn = word.drawn_lone(limit ^ 1, mark ^ 1);
+            prop_assert_eq!((drawn.lone_mark(), drawn.lone_limit()), (mark ^ 1, limit ^ 1));
+            prop_assert!(drawn.same_life(word, Layout::Lone));
+        }
+
+        #[test]
+        fn a_marker_names_its_operation_and_keeps_life_and_flags(
+            layout in layouts(), bits: u128, descriptor in 0u32..1 << DESCRIPTOR, sequence in 0u64..1 << SEQUENCE
+        ) {
+            let word = Word(bits & !Word::RESERVED);
+            let marker = Word::marker(word.reserved_part(layout), descriptor, sequence);
+            prop_assert!(marker.is_reserved());
+            prop_assert!(marker.same_life(word, layout));
+            prop_assert_eq!(marker.is_fresh(), word.is_fresh());
+            prop_assert_eq!((marker.marker_descriptor(), marker.marker_sequence()), (descriptor, sequence));
+            if layout == Layout::Lone { prop_assert_eq!(marker.lone_limit(), word.lone_limit()) }
+        }
+
+        #[test]
+        fn freeing_ends_the_life_and_keeps_the_marks(layout in layouts(), bits: u128) {
+            let word = Word(bits & !Word::RESERVED | Word::LIVE);
+            let free = word.freed(layout);
+            prop_assert!(!free.is_live() && !free.is_fresh());
+            prop_assert!(!free.same_life(word, layout));
+            prop_assert_eq!(free.lone_mark(), word.lone_mark());
+            prop_assert_eq!(free.entry_generation(), (word.entry_generation() + 1) & 0xffff);
+        }
+    }
+
+    #[test]
+    fn zeroed_memory_is_a_free_cell() {
+        assert!(!Word(0).is_live());
+        assert_eq!(Word(0).entry_generation(), 0);
+    }
+}
