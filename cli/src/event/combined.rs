@@ -18,7 +18,8 @@ use memchr::memchr;
 /// The fields of a line.
 const FIELDS: [&str; 8] = ["ip", "time", "method", "path", "status", "bytes", "referer", "user_agent"];
 const TIME: usize = 1;
-const SHAPE: &str = "ip - - [17/May/2015:10:05:03 +0000] \"GET /path HTTP/1.1\" 200 1234 \"referer\" \"user agent\"";
+const SHAPE: &str =
+    "ip - - [17/May/2015:10:05:03 +0000] \"GET /path HTTP/1.1\" 200 1234 \"referer\" \"user agent\"";
 
 /// Decodes web server logs.
 pub struct Combined {
@@ -42,11 +43,15 @@ impl Combined {
                     let listed = FIELDS.join(", ");
                     if let Some(mapping) = schema.mapping_of(source) {
                         let name = &mapping.name;
-                        let text = format!("--map {name}={source}: a log line has no such field{hint}, expected one of {listed}");
+                        let text = format!(
+                            "--map {name}={source}: a log line has no such field{hint}, expected one of {listed}"
+                        );
                         return Err(Failure::Mend(text));
                     }
                     if schema.is_needed(wanted) {
-                        warn(format!("log lines have no field `{source}`{hint}; it counts as absent in every event"));
+                        warn(format!(
+                            "log lines have no field `{source}`{hint}; it counts as absent in every event"
+                        ));
                     }
                 }
             }
@@ -90,7 +95,8 @@ impl Combined {
 #[inline]
 fn parse(line: &str) -> Result<[Option<&str>; 8], Flaw> {
     let missing = |part: &str| Flaw::new(format!("the line has no {part}"), SHAPE);
-    let (ip, rest) = line.split_once(' ').filter(|(ip, _)| !ip.is_empty()).ok_or_else(|| missing("client address"))?;
+    let (ip, rest) =
+        line.split_once(' ').filter(|(ip, _)| !ip.is_empty()).ok_or_else(|| missing("client address"))?;
     // The user's name may hold spaces, so the time is found by its bracket.
     let open = rest.find(" [").ok_or_else(|| missing("time in brackets"))?;
     let rest = &rest[open + 2..];
@@ -167,8 +173,10 @@ mod tests {
 
     #[test]
     fn a_combined_line_has_its_eight_fields() {
-        let line = r#"10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /x HTTP/1.1" 200 203023 "http://r/" "UA 1""#;
-        let expected = ["10.0.0.1", "17/May/2015:10:05:03 +0000", "GET", "/x", "200", "203023", "http://r/", "UA 1"];
+        let line =
+            r#"10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /x HTTP/1.1" 200 203023 "http://r/" "UA 1""#;
+        let expected =
+            ["10.0.0.1", "17/May/2015:10:05:03 +0000", "GET", "/x", "200", "203023", "http://r/", "UA 1"];
         assert_eq!(parts(line), expected.map(Some));
     }
 
@@ -182,7 +190,10 @@ mod tests {
     #[test]
     fn escaped_quotes_names_with_spaces_and_extra_fields_are_no_obstacle() {
         let [_, _, method, path, status, bytes, _, agent] = parts(LINE);
-        assert_eq!([method, path, status, bytes, agent], ["GET", r#"/a b\""#, "304", "5", r#"Mozilla \"5\""#].map(Some));
+        assert_eq!(
+            [method, path, status, bytes, agent],
+            ["GET", r#"/a b\""#, "304", "5", r#"Mozilla \"5\""#].map(Some)
+        );
     }
 
     #[test]

@@ -33,7 +33,9 @@ impl Csv {
         let header = match rows.next() {
             // An empty file has no events, and so needs no columns.
             Ok(false) => return Ok(Self { rows, times, columns: Vec::new(), width: 0 }),
-            Ok(true) => (0..rows.row.fields).map(|column| rows.row.field(column).to_owned()).collect::<Vec<_>>(),
+            Ok(true) => {
+                (0..rows.row.fields).map(|column| rows.row.field(column).to_owned()).collect::<Vec<_>>()
+            }
             Err(ReadError::Bad(bad)) => return Err(Failure::Mend(bad.message(file))),
             Err(ReadError::Io(cause)) => return Err(Failure::read(file, &cause)),
         };
@@ -92,13 +94,19 @@ fn columns(
             (Some((index, _)), None) => columns.push((index, wanted.clone())),
             (Some(_), Some(_)) => return mend(format!("the header has `{source}` twice, expected once")),
             (None, _) => {
-                let hint = closest(source, &names).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
+                let hint = closest(source, &names)
+                    .map(|name| format!(" (did you mean `{name}`?)"))
+                    .unwrap_or_default();
                 if let Some(mapping) = schema.mapping_of(source) {
                     let name = &mapping.name;
-                    return mend(format!("--map {name}={source}: no such column{hint}, expected one of {listed}"));
+                    return mend(format!(
+                        "--map {name}={source}: no such column{hint}, expected one of {listed}"
+                    ));
                 }
                 if schema.is_needed(wanted) {
-                    warn(format!("{file}:{line}: no column `{source}`{hint}; it counts as absent in every event"));
+                    warn(format!(
+                        "{file}:{line}: no column `{source}`{hint}; it counts as absent in every event"
+                    ));
                 }
             }
         }
@@ -229,7 +237,12 @@ mod tests {
         let lines = Lines::new(Box::new(Cursor::new(text.into())) as Box<dyn std::io::Read>);
         let mut warnings = Vec::new();
         let decoder = Csv::new(lines, &schema, "f", &mut |text| warnings.push(text));
-        Opened { decoder: decoder.map_err(|error| error.to_string()), warnings, record: Record::new(schema.len()), a }
+        Opened {
+            decoder: decoder.map_err(|error| error.to_string()),
+            warnings,
+            record: Record::new(schema.len()),
+            a,
+        }
     }
 
     impl Opened {
@@ -247,7 +260,10 @@ mod tests {
                 match self.next() {
                     Ok(Next::End) => return seen,
                     Ok(Next::Event) => {
-                        seen.push(Ok((self.record.t_ns, self.record.field(self.a).text().map(str::to_owned))));
+                        seen.push(Ok((
+                            self.record.t_ns,
+                            self.record.field(self.a).text().map(str::to_owned),
+                        )));
                     }
                     Err(message) => seen.push(Err(message)),
                 }
@@ -283,14 +299,19 @@ mod tests {
     #[test]
     fn a_row_of_another_width_is_malformed_and_the_next_is_read() {
         let seen = open("t_ns,a\n1\n2,x\n3,y,z\n", &[]).all();
-        let message = |line, width| Err(format!("f:{line}: the row has {width} fields, expected 2, as many as the header"));
+        let message = |line, width| {
+            Err(format!("f:{line}: the row has {width} fields, expected 2, as many as the header"))
+        };
         assert_eq!(seen, [message(2, 1), event(2, "x"), message(4, 3)]);
     }
 
     #[test]
     fn a_quote_that_is_never_closed_is_malformed_where_it_began() {
         let seen = open("t_ns,a\n1,x\n2,\"y\n3,z\n", &[]).all();
-        assert_eq!(seen, [event(1, "x"), Err("f:3: a quoted field is not closed, expected a closing quote".into())]);
+        assert_eq!(
+            seen,
+            [event(1, "x"), Err("f:3: a quoted field is not closed, expected a closing quote".into())]
+        );
     }
 
     #[test]
@@ -318,7 +339,10 @@ mod tests {
     fn an_unusable_header_says_what_is_missing() {
         let refused = |text: &str, mappings: &[&str]| open(text, mappings).decoder.err().unwrap();
         let no_time = refused("TIMESTAMP,a\n", &[]);
-        assert!(no_time.starts_with("f:1: no column holds the time") && no_time.contains("TIMESTAMP, a"), "{no_time}");
+        assert!(
+            no_time.starts_with("f:1: no column holds the time") && no_time.contains("TIMESTAMP, a"),
+            "{no_time}"
+        );
         let slip = refused("TIMESTAMP,a\n", &["time=TIMESTMP"]);
         assert!(slip.contains("--map time=TIMESTMP: no such column (did you mean `TIMESTAMP`?)"), "{slip}");
         assert!(refused("t_ns,a,a\n", &[]).contains("the header has `a` twice"));

@@ -75,7 +75,7 @@ pub enum Next {
 /// Reads events of any format.
 pub enum Decoder {
     Jsonl(Jsonl),
-    Csv(Csv),
+    Csv(Box<Csv>),
     Combined(Combined),
 }
 
@@ -93,7 +93,7 @@ impl Decoder {
         let lines = Lines::new(source.bytes);
         match format {
             Format::Jsonl => Ok(Decoder::Jsonl(Jsonl::new(lines, schema))),
-            Format::Csv => Csv::new(lines, schema, &source.name, warn).map(Decoder::Csv),
+            Format::Csv => Csv::new(lines, schema, &source.name, warn).map(|csv| Decoder::Csv(Box::new(csv))),
             Format::Combined => Combined::new(lines, schema, warn).map(Decoder::Combined),
         }
     }
@@ -169,7 +169,9 @@ fn bad_time(record: &Record, slot: FieldId) -> Flaw {
     let field = record.field(slot);
     let what = format!("time is {}", excerpt(field.shown()));
     match field.kind() {
-        Kind::Number => Flaw::new(what, format!("{} (for a number: --map t_ms=FIELD or t_ns=FIELD)", time::TIMESTAMP)),
+        Kind::Number => {
+            Flaw::new(what, format!("{} (for a number: --map t_ms=FIELD or t_ns=FIELD)", time::TIMESTAMP))
+        }
         _ => Flaw::new(what, time::TIMESTAMP),
     }
 }

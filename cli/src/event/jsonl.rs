@@ -88,10 +88,10 @@ impl Keys {
     /// The index in `wanted` of the key in the given position of the object.
     #[inline]
     fn find(&mut self, position: usize, key: &str) -> Option<usize> {
-        if let Some((hint, found)) = self.hints.get(position) {
-            if &**hint == key {
-                return *found;
-            }
+        if let Some((hint, found)) = self.hints.get(position)
+            && &**hint == key
+        {
+            return *found;
         }
         let found = self.wanted.iter().position(|wanted| wanted.source == key);
         if position == self.hints.len() && position < HINTS && key.len() <= LONGEST_HINT {
@@ -104,7 +104,8 @@ impl Keys {
     fn store<E: Error>(&mut self, index: usize, raw: &str, record: &mut Record) -> Result<(), E> {
         let wanted = &self.wanted[index];
         if std::mem::replace(&mut self.seen[index], true) {
-            self.flaw = Some(Flaw::new(format!("the field {} appears twice", excerpt(&wanted.source)), "it once"));
+            self.flaw =
+                Some(Flaw::new(format!("the field {} appears twice", excerpt(&wanted.source)), "it once"));
             return Err(E::custom("a field appears twice"));
         }
         for &slot in &wanted.slots {
@@ -278,7 +279,8 @@ mod tests {
     #[test]
     fn fields_that_nobody_named_are_ignored_whatever_their_type() {
         let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
-        let mut reader = reader(format!("{{\"x\":{deep},\"t_ns\":3,\"y\":{{\"t_ns\":9,\"a\":1}},\"z\":1e999}}\n"));
+        let mut reader =
+            reader(format!("{{\"x\":{deep},\"t_ns\":3,\"y\":{{\"t_ns\":9,\"a\":1}},\"z\":1e999}}\n"));
         assert_eq!(reader.event(), (3, None));
     }
 
@@ -296,7 +298,8 @@ mod tests {
             "{\"t_ns\":1,\"q\":0,\"a\":\"x\"}\n{\"a\":\"y\",\"t_ns\":2,\"q\":0}\n{\"q\":0,\"a\":\"z\",\"t_ns\":3}\n",
             "{\"t_ns\":4,\"a\":\"w\"}\n{\"t_ns\":5,\"q\":0,\"a\":\"v\",\"more\":1}\n",
         ));
-        let seen: Vec<_> = (0..5).map(|_| reader.event()).map(|(t, a)| format!("{t}{}", a.unwrap())).collect();
+        let seen: Vec<_> =
+            (0..5).map(|_| reader.event()).map(|(t, a)| format!("{t}{}", a.unwrap())).collect();
         assert_eq!(seen, ["1x", "2y", "3z", "4w", "5v"]);
     }
 
@@ -309,7 +312,10 @@ mod tests {
             ("{}", "has no time, expected a field `t_ns`"),
             ("{\"t_ns\":null}", "has no time"),
             ("{\"t_ns\":-1}", "t_ns is \"-1\", expected a whole number of nanoseconds"),
-            ("{\"t_ms\":1.5}", "t_ms is \"1.5\", expected a whole number of milliseconds, 0 to 18446744073709"),
+            (
+                "{\"t_ms\":1.5}",
+                "t_ms is \"1.5\", expected a whole number of milliseconds, 0 to 18446744073709",
+            ),
             ("{\"t_ms\":18446744073710}", "t_ms is"),
             ("{\"t_ns\":\"1\"}", "t_ns is \"1\""),
             ("{\"time\":\"soon\"}", "time is \"soon\", expected a date and time"),

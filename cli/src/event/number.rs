@@ -76,7 +76,10 @@ mod tests {
 
     #[test]
     fn negative_fractional_and_other_text_is_refused() {
-        for text in ["", "-1", "-0", "+5", "1.5", "-2.0", "1e-3", "1e400", "nan", "inf", "five", "5 ", "0x10", "1_000", "."] {
+        for text in [
+            "", "-1", "-0", "+5", "1.5", "-2.0", "1e-3", "1e400", "nan", "inf", "five", "5 ", "0x10",
+            "1_000", ".",
+        ] {
             assert_eq!(whole(text), Whole::Bad, "{text:?}");
         }
     }

@@ -68,8 +68,13 @@ impl Schema {
                 return Err(Failure::Mend(text));
             }
         }
-        let mut schema =
-            Self { names: Vec::new(), wanted: Vec::new(), mapped: mappings.to_vec(), times: [None; 3], optional: Vec::new() };
+        let mut schema = Self {
+            names: Vec::new(),
+            wanted: Vec::new(),
+            mapped: mappings.to_vec(),
+            times: [None; 3],
+            optional: Vec::new(),
+        };
         // A mapped time is meant; an unmapped field that happens to be called t_ms is then something else.
         let any_mapped = mappings.iter().any(|mapping| TIMES.contains(&mapping.name.as_str()));
         for (index, name) in TIMES.into_iter().enumerate() {

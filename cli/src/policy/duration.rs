@@ -13,8 +13,7 @@ const UNITS: [(&str, u64); 8] = [
 ];
 
 /// What [`parse`] accepts, for error messages.
-pub const ACCEPTED: &str =
-    "a whole number and a unit (ns, us, ms, s, m, h, d, w), such as \"500us\", \"60s\" or \"1h30m\", up to 584 years";
+pub const ACCEPTED: &str = "a whole number and a unit (ns, us, ms, s, m, h, d, w), such as \"500us\", \"60s\" or \"1h30m\", up to 584 years";
 
 /// Nanoseconds of `text`, or `None` when it is not a duration or too long for 64 bits.
 ///
@@ -88,7 +87,20 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for text in ["", " ", "60", "s", "-1s", "1.5s", "1 s", "1month", "30m1h", "1s1s", "600000000d", "9".repeat(30).as_str()] {
+        for text in [
+            "",
+            " ",
+            "60",
+            "s",
+            "-1s",
+            "1.5s",
+            "1 s",
+            "1month",
+            "30m1h",
+            "1s1s",
+            "600000000d",
+            "9".repeat(30).as_str(),
+        ] {
             assert_eq!(parse(text), None, "{text:?}");
         }
     }

@@ -105,24 +105,4 @@ impl Policy {
         policy.check_quotas()?;
         Ok(policy)
     }
-
-    /// Names of the limits, in the order in which they decide.
-    pub fn limit_names(&self) -> Vec<String> {
-        let agent = self.agent_velocity.iter().flat_map(|guard| {
-            let config = &guard.config;
-            [
-                config.max_requests_per_agent.map(|_| names::AGENT),
-                config.max_requests_per_session.map(|_| names::SESSION),
-            ]
-        });
-        let grant = self.velocity.iter().flat_map(|guard| {
-            let config = &guard.config;
-            [
-                config.max_invocations_per_window.map(|_| names::INVOCATIONS),
-                config.max_spend_per_window.map(|_| names::SPEND),
-            ]
-        });
-        let guards = agent.chain(grant).flatten().map(str::to_owned);
-        guards.chain(self.limits.iter().map(|limit| limit.name.clone())).collect()
-    }
 }

@@ -4,11 +4,11 @@ use super::section::{File, Section, whole};
 use super::{Amount, Cost, GuardSection, LimitRule, Pipeline, Policy, names};
 use crate::failure::Failure;
 use std::collections::BTreeMap;
-use toml::de::{DeTable, DeValue};
 use tollgate::guard::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
+use toml::de::{DeTable, DeValue};
 
-/// The most buckets a table may have here: 4 GiB of cells, well below what would exhaust a machine unasked.
-const MOST_BUCKETS: u64 = 1 << 26;
+/// The most buckets that a table of the library has.
+const MOST_BUCKETS: u64 = 1 << 24;
 
 const COST: &str = "a whole number, 0 to 18446744073709551615, or the name of an event field";
 const WHEN: &str = "a table of fields and the values they must have, such as { method = \"POST\" }";
@@ -26,7 +26,7 @@ pub fn parse(name: &str, text: &str) -> Result<Policy, Failure> {
     let bucket_cap = root.whole("bucket_cap", 1, MOST_BUCKETS)?;
     Ok(Policy {
         file: name.to_owned(),
-        bucket_cap: bucket_cap.map_or(default_cap, |cap| cap as usize), // at most 2^26
+        bucket_cap: bucket_cap.map_or(default_cap, |cap| cap as usize), // at most 2^24
         pipeline: pipeline(&root)?,
         velocity: root.table("velocity", "a table headed [velocity]")?.map(velocity).transpose()?,
         agent_velocity: root
@@ -112,7 +112,10 @@ fn limits(file: File<'_>, root: &Section<'_>) -> Result<Vec<LimitRule>, Failure>
         let limit = limit(section)?;
         let name_at = name_at.unwrap_or(0..0); // a limit without a name was refused
         if let Some(line) = seen.insert(limit.name.clone(), file.line(name_at.start)) {
-            let text = format_args!("name is \"{}\", accepted: a name of its own (line {line} has this one)", limit.name);
+            let text = format_args!(
+                "name is \"{}\", accepted: a name of its own (line {line} has this one)",
+                limit.name
+            );
             return Err(file.mistake(&name_at, text));
         }
         limits.push(limit);
@@ -123,7 +126,9 @@ fn limits(file: File<'_>, root: &Section<'_>) -> Result<Vec<LimitRule>, Failure>
 fn limit(mut section: Section<'_>) -> Result<LimitRule, Failure> {
     section.only(&["name", "key", "rate", "window", "cost", "when"])?;
     const NAME: &str = "a text that is not empty";
-    let name = section.text("name", NAME)?.ok_or_else(|| section.mistake("a [[limit]] has no `name`, accepted: a text"))?;
+    let name = section
+        .text("name", NAME)?
+        .ok_or_else(|| section.mistake("a [[limit]] has no `name`, accepted: a text"))?;
     if name.is_empty() {
         return Err(section.refused("name", present(&section, "name"), NAME));
     }
@@ -135,7 +140,9 @@ fn limit(mut section: Section<'_>) -> Result<LimitRule, Failure> {
     let (amount, places) = amount(&section, name)?;
     Ok(LimitRule {
         name: name.to_owned(),
-        key: section.texts("key", "a list of event fields, such as [\"ip\"], or [] for one bucket for everybody")?.unwrap_or_default(),
+        key: section
+            .texts("key", "a list of event fields, such as [\"ip\"], or [] for one bucket for everybody")?
+            .unwrap_or_default(),
         amount,
         cost: cost(&section)?,
         when: when(&section)?,
@@ -166,7 +173,9 @@ fn amount(section: &Section<'_>, name: &str) -> Result<(Amount, super::Places), 
             Err(section.mistake(both))
         }
         (None, None) => {
-            let neither = format!("limit \"{name}\" has neither `rate` nor `window`, accepted: rate = {{ tokens = 100, per = \"60s\" }} or window = {{ tokens = 50, per = \"30d\" }}");
+            let neither = format!(
+                "limit \"{name}\" has neither `rate` nor `window`, accepted: rate = {{ tokens = 100, per = \"60s\" }} or window = {{ tokens = 50, per = \"30d\" }}"
+            );
             Err(section.mistake(neither))
         }
     }
@@ -192,7 +201,9 @@ fn when(section: &Section<'_>) -> Result<Vec<(String, String)>, Failure> {
             DeValue::Boolean(truth) => truth.to_string(),
             // The text as written: 1.50 is compared as 1.50.
             DeValue::Float(float) => float.as_str().to_owned(),
-            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str().trim_start_matches('+').to_owned(),
+            DeValue::Integer(integer) if integer.radix() == 10 => {
+                integer.as_str().trim_start_matches('+').to_owned()
+            }
             _ => return Err(table.refused(field, value, "a text, a decimal number, true or false")),
         };
         Ok((field.to_owned(), text))

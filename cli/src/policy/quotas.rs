@@ -47,7 +47,11 @@ impl Policy {
         let config = &guard.config;
         let limits = [
             (super::names::AGENT, "max_requests_per_agent", config.max_requests_per_agent.map(u64::from)),
-            (super::names::SESSION, "max_requests_per_session", config.max_requests_per_session.map(u64::from)),
+            (
+                super::names::SESSION,
+                "max_requests_per_session",
+                config.max_requests_per_session.map(u64::from),
+            ),
         ];
         let shape = (config.window_secs, config.burst_factor);
         self.guard_quotas("agent_velocity", &guard.places, guard.refill, shape, limits)
@@ -146,7 +150,9 @@ impl Policy {
         };
         let place = limit.places.line(key);
         let (file, name, accepted) = (&self.file, &limit.name, &error.accepted);
-        Failure::Mend(format!("{file}:{place}: limit \"{name}\": {table}.{key} is {value}, accepted: {accepted}"))
+        Failure::Mend(format!(
+            "{file}:{place}: limit \"{name}\": {table}.{key} is {value}, accepted: {accepted}"
+        ))
     }
 }
 

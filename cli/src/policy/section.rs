@@ -60,7 +60,12 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub fn new(file: File<'a>, table: &'a DeTable<'a>, span: Range<usize>, prefix: impl Into<String>) -> Self {
+    pub fn new(
+        file: File<'a>,
+        table: &'a DeTable<'a>,
+        span: Range<usize>,
+        prefix: impl Into<String>,
+    ) -> Self {
         Self { file, table, span, prefix: prefix.into() }
     }
 
@@ -71,13 +76,15 @@ impl<'a> Section<'a> {
 
     /// The lines of all keys.
     pub fn places(&self) -> Places {
-        let keys = self.table.iter().map(|(key, _)| (key.get_ref().to_string(), self.file.line(key.span().start)));
+        let keys =
+            self.table.iter().map(|(key, _)| (key.get_ref().to_string(), self.file.line(key.span().start)));
         Places { header: self.file.line(self.span.start), keys: keys.collect() }
     }
 
     /// Refuses keys other than `known`, the first in the file first, with the likeliest meant one.
     pub fn only(&self, known: &[&str]) -> Result<(), Failure> {
-        let unknown = self.table.iter().map(|(key, _)| key).filter(|key| !known.contains(&key.get_ref().as_ref()));
+        let unknown =
+            self.table.iter().map(|(key, _)| key).filter(|key| !known.contains(&key.get_ref().as_ref()));
         let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
         let hint = match closest(key.get_ref(), known) {
             Some(meant) => format!("did you mean `{meant}`? "),
@@ -181,8 +188,12 @@ pub fn whole(value: &DeValue<'_>) -> Option<u64> {
 /// The known word that `word` most resembles, if it resembles one at all.
 pub fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word = word.to_lowercase();
-    let scored = known.iter().map(|&candidate| (strsim::jaro_winkler(&word, &candidate.to_lowercase()), candidate));
-    scored.filter(|&(score, _)| score > 0.72).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
+    let scored =
+        known.iter().map(|&candidate| (strsim::jaro_winkler(&word, &candidate.to_lowercase()), candidate));
+    scored
+        .filter(|&(score, _)| score > 0.72)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]

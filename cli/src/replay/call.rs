@@ -115,9 +115,15 @@ mod tests {
             let grant = &context.scope.grants[context.matched_grant_index.unwrap()];
             grant.max_cost_per_invocation.as_ref().map(|amount| amount.units)
         };
-        assert_eq!((call.has_agent, call.has_capability, call.grant, units(&call)), (true, false, Some(0), Some(5)));
+        assert_eq!(
+            (call.has_agent, call.has_capability, call.grant, units(&call)),
+            (true, false, Some(0), Some(5))
+        );
         read(&mut call, [(fields.capability, Kind::Number, "7"), (fields.grant, Kind::Number, "3")]);
-        assert_eq!((call.has_agent, call.has_capability, call.grant, units(&call)), (false, true, Some(3), None));
+        assert_eq!(
+            (call.has_agent, call.has_capability, call.grant, units(&call)),
+            (false, true, Some(3), None)
+        );
         assert_eq!(call.context().request.capability.id, "7");
         assert_eq!(call.context().agent_id, "");
     }

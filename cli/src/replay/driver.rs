@@ -58,7 +58,10 @@ impl Driver<'_> {
     /// # Errors
     /// A malformed line unless such lines are skipped, a failed read or write, or what `judge` refuses. The
     /// decisions made until then are written.
-    pub fn run<D: Decide>(mut self, judge: impl FnOnce(u64) -> Result<D, Failure>) -> Result<Replayed, Failure> {
+    pub fn run<D: Decide>(
+        mut self,
+        judge: impl FnOnce(u64) -> Result<D, Failure>,
+    ) -> Result<Replayed, Failure> {
         let replayed = self.replay(judge);
         let finished = self.decisions.finish();
         let replayed = replayed?;
@@ -66,7 +69,10 @@ impl Driver<'_> {
         Ok(replayed)
     }
 
-    fn replay<D: Decide>(&mut self, build: impl FnOnce(u64) -> Result<D, Failure>) -> Result<Replayed, Failure> {
+    fn replay<D: Decide>(
+        &mut self,
+        build: impl FnOnce(u64) -> Result<D, Failure>,
+    ) -> Result<Replayed, Failure> {
         let began = Instant::now();
         let mut record = Record::new(self.schema.len());
         let mut tally = Tally::new(self.layout.limits.clone());

@@ -8,17 +8,21 @@ use crate::event::{Record, Whole};
 use crate::failure::Failure;
 use crate::policy::{Pipeline, Policy, Shift, names};
 use std::time::Duration;
-use tollgate::guard::{AgentVelocityGuard, Guard, GuardDecision, Planned, Verdict, VelocityGuard};
+use tollgate::guard::{AgentVelocityGuard, Guard, GuardDecision, Planned, VelocityGuard, Verdict};
 use tollgate::kernel::KernelError;
-use tollgate::quota::Quota;
+use tollgate::quota::{Arithmetic, Quota};
 use tollgate::time::ManualClock;
 use tollgate::{LimitSet, Plan, PlanRefused, Refusal};
 
 /// Decides events.
 pub trait Decide {
     /// Decides an event at the clamped time `t_ns`; `None` admits it. Fills `remaining` if it is asked for.
-    fn decide(&mut self, t_ns: u64, record: &Record, remaining: Option<&mut Vec<(usize, u64)>>)
-    -> Option<Refused>;
+    fn decide(
+        &mut self,
+        t_ns: u64,
+        record: &Record,
+        remaining: Option<&mut Vec<(usize, u64)>>,
+    ) -> Option<Refused>;
 
     /// Live buckets of each table.
     fn live_buckets(&self) -> Vec<(&'static str, u64)>;
@@ -65,7 +69,8 @@ impl Judge {
         if let Some(guard) = &policy.agent_velocity {
             let builder = AgentVelocityGuard::builder(guard.config).refill(guard.refill);
             let built = builder.bucket_cap(policy.bucket_cap).clock(clock.clone()).build();
-            let built = built.map_err(|error| policy.guard_refused("agent_velocity", &guard.places, &error))?;
+            let built =
+                built.map_err(|error| policy.guard_refused("agent_velocity", &guard.places, &error))?;
             if guard.config.max_requests_per_agent.or(guard.config.max_requests_per_session).is_some() {
                 stages.push(Stage::AgentVelocity);
                 agent_velocity = Some(built);
@@ -76,7 +81,9 @@ impl Judge {
             let builder = VelocityGuard::builder(guard.config).refill(guard.refill);
             let built = builder.bucket_cap(policy.bucket_cap).clock(clock.clone()).build();
             let built = built.map_err(|error| policy.guard_refused("velocity", &guard.places, &error))?;
-            if guard.config.max_invocations_per_window.is_some() || guard.config.max_spend_per_window.is_some() {
+            if guard.config.max_invocations_per_window.is_some()
+                || guard.config.max_spend_per_window.is_some()
+            {
                 stages.push(Stage::Velocity);
                 velocity = Some(built);
             }
@@ -92,7 +99,8 @@ impl Judge {
             limits = Some(Limits::new(set, layout.rules.clone(), layout.first_rule));
         }
         let nothing = Quota::tokens_per(0, Duration::from_secs(1));
-        let barrier = LimitSet::builder().bucket_cap(1).clock(clock.clone()).limit("barrier", nothing).build();
+        let barrier =
+            LimitSet::builder().bucket_cap(1).clock(clock.clone()).limit("barrier", nothing).build();
         Ok(Self {
             clock,
             start,
@@ -105,6 +113,27 @@ impl Judge {
             limits,
             barrier: barrier.map_err(|error| policy.limits_refused(&error))?,
         })
+    }
+
+    /// The arithmetic of the guards' limits by name: two limits in one word have narrower marks than one alone.
+    pub fn guard_arithmetic(&self) -> Vec<(&'static str, Arithmetic)> {
+        let agent = self.agent_velocity.as_ref().map(AgentVelocityGuard::arithmetic).unwrap_or_default();
+        let grant = self.velocity.as_ref().map(VelocityGuard::arithmetic).unwrap_or_default();
+        let named = [
+            (names::AGENT, agent.agent),
+            (names::SESSION, agent.session),
+            (names::INVOCATIONS, grant.invocations),
+            (names::SPEND, grant.spend),
+        ];
+        named.into_iter().filter_map(|(name, line)| line.map(|line| (name, line))).collect()
+    }
+
+    /// Each table's name and the bytes it reserves.
+    pub fn memory(&self) -> Vec<(&'static str, usize)> {
+        let agent = self.agent_velocity.as_ref().map(|guard| ("agent_velocity", guard.memory_bytes()));
+        let grant = self.velocity.as_ref().map(|guard| ("velocity", guard.memory_bytes()));
+        let limits = self.limits.as_ref().map(|limits| ("limits", limits.memory_bytes()));
+        [agent, grant, limits].into_iter().flatten().collect()
     }
 
     /// Stages one after another. Returns the refusal and how many stages were evaluated.
@@ -148,7 +177,9 @@ impl Judge {
         }
         match plan.commit() {
             Ok(_) => (None, planned),
-            Err(refused) if refused.stage < planned => (Some(self.refused(&refused.refusal)), refused.stage + 1),
+            Err(refused) if refused.stage < planned => {
+                (Some(self.refused(&refused.refusal)), refused.stage + 1)
+            }
             Err(_) => (flaw, planned + 1),
         }
     }
@@ -282,7 +313,9 @@ impl Judge {
                     push(names::AGENT, left.agent);
                     push(names::SESSION, left.session.filter(|_| self.call.has_capability));
                 }
-                (Stage::Velocity, _, Some(guard)) if self.call.has_capability && self.call.grant.is_some() => {
+                (Stage::Velocity, _, Some(guard))
+                    if self.call.has_capability && self.call.grant.is_some() =>
+                {
                     let left = guard.remaining(&self.call.context());
                     push(names::INVOCATIONS, left.invocations);
                     push(names::SPEND, left.spend);

@@ -148,7 +148,6 @@ mod tests {
         let layout = Layout::new(&policy, &mut schema);
         let expected = ["agent_velocity.agent", "agent_velocity.session", "velocity.spend", "x"];
         assert_eq!(layout.names(), expected);
-        assert_eq!(policy.limit_names(), expected);
         assert_eq!(layout.first_rule, 3);
         let mut record = Record::new(schema.len());
         record.field_mut(layout.call.capability.unwrap()).set(Kind::Text, "c");

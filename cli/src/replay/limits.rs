@@ -4,25 +4,15 @@ use super::decision::{Reason, Refused};
 use super::layout::{CostOf, Rule};
 use crate::event::{Record, Whole};
 use tollgate::key::KeyBytes;
-use tollgate::{Key, LimitSet, Plan};
+use tollgate::{LimitSet, Plan};
 
-/// A key of several fields, each with its length before it, so that no two lists of values look alike. A limit
-/// of one field takes the value itself.
-#[derive(Debug, Default)]
-struct BucketKey(Vec<u8>);
-
-impl Key for BucketKey {
-    fn encode(&self, out: &mut KeyBytes) {
-        out.raw(&self.0);
-    }
-}
-
-impl BucketKey {
-    fn add(&mut self, part: &str, alone: bool) {
-        if !alone {
-            self.0.extend_from_slice(&(part.len() as u64).to_be_bytes());
-        }
-        self.0.extend_from_slice(part.as_bytes());
+/// Appends a part of a key: with its length where others follow, so that no two lists of values make
+/// one key.
+fn append(key: &mut KeyBytes, part: &str, last: bool) {
+    if last {
+        key.raw(part.as_bytes());
+    } else {
+        key.part(part.as_bytes());
     }
 }
 
@@ -32,7 +22,7 @@ pub struct Limits {
     rules: Vec<Rule>,
     /// The place in the pipeline of the first rule.
     first: usize,
-    keys: Vec<BucketKey>,
+    keys: Vec<KeyBytes>,
     /// Rules that apply and have a key.
     keyed: Vec<usize>,
     /// Rules to draw on, and the cost.
@@ -42,7 +32,7 @@ pub struct Limits {
 impl Limits {
     /// `set` must have the limits of `rules` in their order.
     pub fn new(set: LimitSet, rules: Vec<Rule>, first: usize) -> Self {
-        let keys = rules.iter().map(|_| BucketKey::default()).collect();
+        let keys = rules.iter().map(|_| KeyBytes::default()).collect();
         Self { set, rules, first, keys, keyed: Vec::new(), draws: Vec::new() }
     }
 
@@ -56,19 +46,20 @@ impl Limits {
         self.draws.clear();
         let mut flaw = Ok(());
         for (index, rule) in self.rules.iter().enumerate() {
-            if !rule.when.iter().all(|condition| record.field(condition.field).text() == Some(&condition.text)) {
+            if !rule
+                .when
+                .iter()
+                .all(|condition| record.field(condition.field).text() == Some(&condition.text))
+            {
                 continue;
             }
             let refused = |reason| Refused { limit: self.first + index, reason, retry_after_ns: None };
             let key = &mut self.keys[index];
-            key.0.clear();
-            let alone = rule.key.len() == 1;
-            let complete = rule.key.iter().all(|&field| match record.field(field).text() {
-                Some(part) => {
-                    key.add(part, alone);
-                    true
-                }
-                None => false,
+            key.clear();
+            let last = rule.key.len().saturating_sub(1);
+            let complete = rule.key.iter().enumerate().all(|(place, &field)| {
+                let part = record.field(field).text();
+                part.inspect(|part| append(key, part, place == last)).is_some()
             });
             if !complete {
                 flaw = flaw.and(Err(refused(Reason::MissingField)));
@@ -113,6 +104,11 @@ impl Limits {
     pub fn live_buckets(&self) -> u64 {
         self.set.len() as u64
     }
+
+    /// Bytes reserved.
+    pub fn memory_bytes(&self) -> usize {
+        self.set.memory_bytes()
+    }
 }
 
 #[cfg(test)]
@@ -122,9 +118,12 @@ mod tests {
     #[test]
     fn no_two_lists_of_values_make_one_key() {
         let key = |parts: &[&str]| {
-            let mut key = BucketKey::default();
-            parts.iter().for_each(|part| key.add(part, parts.len() == 1));
-            key.0
+            let mut key = KeyBytes::default();
+            parts
+                .iter()
+                .enumerate()
+                .for_each(|(place, part)| append(&mut key, part, place + 1 == parts.len()));
+            key.as_slice().to_vec()
         };
         assert_ne!(key(&["a", "bc"]), key(&["ab", "c"]));
         assert_ne!(key(&["", "a"]), key(&["a", ""]));

@@ -11,6 +11,8 @@ mod progress;
 mod timeline;
 
 pub use decision::{Reason, Refused};
+pub use judge::Judge;
+pub use layout::Layout;
 pub use timeline::Timeline;
 
 use crate::args::{ReplayArgs, SummaryFormat};
@@ -20,8 +22,6 @@ use crate::failure::Failure;
 use crate::policy::Policy;
 use crate::summary::Report;
 use driver::Driver;
-use judge::Judge;
-use layout::Layout;
 use outputs::Decisions;
 use progress::Progress;
 

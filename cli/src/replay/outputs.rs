@@ -26,12 +26,17 @@ impl Decisions {
         let Some(path) = &args.decisions else { return Ok(Self::none()) };
         if path == Path::new("-") {
             let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, io::stdout()));
-            return Ok(Self { log: Some(DecisionLog::new(out, names)), name: String::new(), on_stdout: true });
+            return Ok(Self {
+                log: Some(DecisionLog::new(out, names)),
+                name: String::new(),
+                on_stdout: true,
+            });
         }
         let name = path.display().to_string();
         for read in [&args.input, &args.policy] {
             if same_file(read, path) {
-                let text = format!("--decisions {name} would overwrite {}, which this run reads", read.display());
+                let text =
+                    format!("--decisions {name} would overwrite {}, which this run reads", read.display());
                 return Err(Failure::Mend(text));
             }
         }

@@ -23,7 +23,9 @@ impl Progress {
                 None => ("{spinner} {bytes} read  {bytes_per_sec}", 0),
             };
             let bar = ProgressBar::with_draw_target(Some(size), ProgressDrawTarget::stderr_with_hz(10));
-            bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+            bar.with_style(
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            )
         });
         Self { bar, read: Rc::clone(&source.progress) }
     }
@@ -35,10 +37,10 @@ impl Progress {
 
     #[inline]
     pub fn event(&self, number: u64) {
-        if number.is_multiple_of(EVERY) {
-            if let Some(bar) = &self.bar {
-                bar.set_position(self.read.get());
-            }
+        if number.is_multiple_of(EVERY)
+            && let Some(bar) = &self.bar
+        {
+            bar.set_position(self.read.get());
         }
     }
 

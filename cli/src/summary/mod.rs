@@ -6,6 +6,7 @@ mod table;
 mod waits;
 
 pub use report::{Report, Run};
+pub use table::{grouped, span};
 
 use crate::replay::{Reason, Refused};
 use space_saving::SpaceSaving;
@@ -74,7 +75,7 @@ impl Tally {
 
 /// The limit and the values of a key that [`Tally::refuse`] encoded.
 fn decode(mut bytes: &[u8]) -> (usize, Vec<String>) {
-    let mut number = |bytes: &mut &[u8]| -> Option<usize> {
+    let number = |bytes: &mut &[u8]| -> Option<usize> {
         let (first, rest) = bytes.split_first_chunk::<8>()?;
         *bytes = rest;
         usize::try_from(u64::from_be_bytes(*first)).ok()
@@ -108,7 +109,11 @@ mod tests {
         let top: Vec<_> = tally.keys.top(9).into_iter().map(|heavy| decode(heavy.key)).collect();
         let text = |parts: [&str; 2]| parts.map(str::to_owned).to_vec();
         assert_eq!(top, [(0, vec![]), (1, text(["", "p|q\u{0}"])), (1, text(["p", "|q\u{0}"]))]);
-        assert_eq!(tally.refused[1][Reason::Exhausted as usize], 3, "a refusal without a key is counted, too");
+        assert_eq!(
+            tally.refused[1][Reason::Exhausted as usize],
+            3,
+            "a refusal without a key is counted, too"
+        );
     }
 
     #[test]

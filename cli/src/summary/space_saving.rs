@@ -145,7 +145,8 @@ mod tests {
         for key in ["a", "b", "a", "c", "a", "b"] {
             sketch.observe(key.as_bytes());
         }
-        let top: Vec<_> = sketch.top(2).into_iter().map(|heavy| (heavy.key, heavy.count, heavy.error)).collect();
+        let top: Vec<_> =
+            sketch.top(2).into_iter().map(|heavy| (heavy.key, heavy.count, heavy.error)).collect();
         assert_eq!(top, [(&b"a"[..], 3, 0), (&b"b"[..], 2, 0)]);
         assert_eq!(sketch.unlisted_at_most(), 0);
     }

@@ -36,7 +36,13 @@ impl Display for Report {
                 .refused_by
                 .iter()
                 .map(|by| {
-                    [by.limit.clone(), by.reason.into(), by.verdict.into(), grouped(by.count), percent(by.count)]
+                    [
+                        by.limit.clone(),
+                        by.reason.into(),
+                        by.verdict.into(),
+                        grouped(by.count),
+                        percent(by.count),
+                    ]
                 })
                 .collect();
             write_rows(f, &[Left, Left, Left, Right, Right], &rows)?;
@@ -55,7 +61,11 @@ impl Display for Report {
                 .iter()
                 .map(|top| {
                     let key = if top.fields.is_empty() { "(everybody)" } else { top.key.as_str() };
-                    let error = if top.error == 0 { "exact".into() } else { format!("or up to {} fewer", grouped(top.error)) };
+                    let error = if top.error == 0 {
+                        "exact".into()
+                    } else {
+                        format!("or up to {} fewer", grouped(top.error))
+                    };
                     [top.limit.clone(), printable(key), grouped(top.count), error]
                 })
                 .collect();
