@@ -1,7 +1,7 @@
 //! The loop: read, clamp, decide, count, record.
 
 use super::decision::Decision;
-use super::judge::Decide;
+use super::judge::Judge;
 use super::layout::Layout;
 use super::outputs::Decisions;
 use super::progress::Progress;
@@ -58,10 +58,7 @@ impl Driver<'_> {
     /// # Errors
     /// A malformed line unless such lines are skipped, a failed read or write, or what `judge` refuses. The
     /// decisions made until then are written.
-    pub fn run<D: Decide>(
-        mut self,
-        judge: impl FnOnce(u64) -> Result<D, Failure>,
-    ) -> Result<Replayed, Failure> {
+    pub fn run(mut self, judge: impl FnOnce(u64) -> Result<Judge, Failure>) -> Result<Replayed, Failure> {
         let replayed = self.replay(judge);
         let finished = self.decisions.finish();
         let replayed = replayed?;
@@ -69,10 +66,7 @@ impl Driver<'_> {
         Ok(replayed)
     }
 
-    fn replay<D: Decide>(
-        &mut self,
-        build: impl FnOnce(u64) -> Result<D, Failure>,
-    ) -> Result<Replayed, Failure> {
+    fn replay(&mut self, build: impl FnOnce(u64) -> Result<Judge, Failure>) -> Result<Replayed, Failure> {
         let began = Instant::now();
         let mut record = Record::new(self.schema.len());
         let mut tally = Tally::new(self.layout.limits.clone());
@@ -99,7 +93,7 @@ impl Driver<'_> {
             events += 1;
             self.progress.event(events);
         }
-        let live_buckets = judge.as_ref().map(Decide::live_buckets).unwrap_or_default();
+        let live_buckets = judge.as_ref().map(Judge::live_buckets).unwrap_or_default();
         Ok(Replayed { tally, events, bad_lines, timeline, elapsed: began.elapsed(), live_buckets })
     }
 

@@ -14,20 +14,6 @@ use tollgate::quota::{Arithmetic, Quota};
 use tollgate::time::ManualClock;
 use tollgate::{LimitSet, Plan, PlanRefused, Refusal};
 
-/// Decides events.
-pub trait Decide {
-    /// Decides an event at the clamped time `t_ns`; `None` admits it. Fills `remaining` if it is asked for.
-    fn decide(
-        &mut self,
-        t_ns: u64,
-        record: &Record,
-        remaining: Option<&mut Vec<(usize, u64)>>,
-    ) -> Option<Refused>;
-
-    /// Live buckets of each table.
-    fn live_buckets(&self) -> Vec<(&'static str, u64)>;
-}
-
 /// The policy's guards and limits on one clock.
 pub struct Judge {
     clock: ManualClock,
@@ -37,6 +23,7 @@ pub struct Judge {
     stages: Vec<Stage>,
     /// The limits' names by their place.
     names: Vec<String>,
+    places: GuardPlaces,
     call: Call,
     agent_velocity: Option<AgentVelocityGuard>,
     velocity: Option<VelocityGuard>,
@@ -44,6 +31,27 @@ pub struct Judge {
     /// A limit that refuses everything: as the last stage of a plan it makes the plan say whether an earlier
     /// stage refuses, without drawing anything.
     barrier: LimitSet,
+}
+
+/// The places of the guards' limits; `None` where a limit is not configured.
+#[derive(Debug, Clone, Copy)]
+struct GuardPlaces {
+    agent: Option<usize>,
+    session: Option<usize>,
+    invocations: Option<usize>,
+    spend: Option<usize>,
+}
+
+impl GuardPlaces {
+    fn of(limits: &[String]) -> Self {
+        let place = |name: &str| limits.iter().position(|known| known == name);
+        Self {
+            agent: place(names::AGENT),
+            session: place(names::SESSION),
+            invocations: place(names::INVOCATIONS),
+            spend: place(names::SPEND),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +114,7 @@ impl Judge {
             start,
             pipeline: policy.pipeline,
             stages,
+            places: GuardPlaces::of(&layout.names()),
             names: layout.names(),
             call: Call::new(layout.call),
             agent_velocity,
@@ -113,6 +122,35 @@ impl Judge {
             limits,
             barrier: barrier.map_err(|error| policy.limits_refused(&error))?,
         })
+    }
+
+    /// Decides an event at the clamped time `t_ns`; `None` admits it. Fills `remaining` if it is asked for.
+    #[inline]
+    pub fn decide(
+        &mut self,
+        t_ns: u64,
+        record: &Record,
+        remaining: Option<&mut Vec<(usize, u64)>>,
+    ) -> Option<Refused> {
+        self.clock.set(t_ns - self.start);
+        self.call.read(record);
+        let (refused, stages) = match self.pipeline {
+            Pipeline::Series => self.series(record),
+            Pipeline::Atomic => self.atomic(record),
+        };
+        if let Some(out) = remaining {
+            out.clear();
+            self.remaining(stages, out);
+        }
+        refused
+    }
+
+    /// Live buckets of each table.
+    pub fn live_buckets(&self) -> Vec<(&'static str, u64)> {
+        let agent = self.agent_velocity.as_ref().map(|guard| ("agent_velocity", guard.bucket_count() as u64));
+        let grant = self.velocity.as_ref().map(|guard| ("velocity", guard.bucket_count() as u64));
+        let limits = self.limits.as_ref().map(|limits| ("limits", limits.live_buckets()));
+        [agent, grant, limits].into_iter().flatten().collect()
     }
 
     /// The arithmetic of the guards' limits by name: two limits in one word have narrower marks than one alone.
@@ -187,16 +225,15 @@ impl Judge {
     /// Takes what a stage needs from the event.
     #[inline]
     fn read(&mut self, stage: Stage, record: &Record) -> Result<(), Refused> {
+        let GuardPlaces { agent, session, invocations, spend } = self.places;
         let call = &self.call;
-        let place = |name: &str| self.names.iter().position(|known| known == name);
         let flawed = |limit: Option<usize>, reason| {
             Err(Refused { limit: limit.unwrap_or(0), reason, retry_after_ns: None })
         };
         match stage {
             Stage::AgentVelocity => {
-                let session = place(names::SESSION);
                 if !call.has_agent {
-                    return flawed(place(names::AGENT).or(session), Reason::MissingField);
+                    return flawed(agent.or(session), Reason::MissingField);
                 }
                 if session.is_some() && !call.has_capability {
                     return flawed(session, Reason::MissingField);
@@ -204,9 +241,8 @@ impl Judge {
                 Ok(())
             }
             Stage::Velocity => {
-                let spend = place(names::SPEND);
                 if !call.has_capability || call.grant.is_none() {
-                    return flawed(place(names::INVOCATIONS).or(spend), Reason::MissingField);
+                    return flawed(invocations.or(spend), Reason::MissingField);
                 }
                 match call.cost {
                     Whole::Absent if spend.is_some() => flawed(spend, Reason::NoDeclaredCost),
@@ -293,32 +329,28 @@ impl Judge {
     /// A guard that could not judge a call although every field it needs is there.
     #[cold]
     fn unjudged<G: Guard>(&self, guard: &G) -> Refused {
-        let prefix = if guard.name() == "velocity" { "velocity." } else { "agent_velocity." };
-        let limit = self.names.iter().position(|name| name.starts_with(prefix)).unwrap_or(0);
-        Refused { limit, reason: Reason::MissingField, retry_after_ns: None }
+        let GuardPlaces { agent, session, invocations, spend } = self.places;
+        let limit = if guard.name() == "velocity" { invocations.or(spend) } else { agent.or(session) };
+        Refused { limit: limit.unwrap_or(0), reason: Reason::MissingField, retry_after_ns: None }
     }
 
     /// What is left after the decision, for each limit of the first `stages` stages whose key the event has.
     fn remaining(&self, stages: usize, out: &mut Vec<(usize, u64)>) {
-        let mut push = |name: &str, tokens: Option<u64>| {
-            let place = self.names.iter().position(|known| known == name);
-            if let (Some(place), Some(tokens)) = (place, tokens) {
-                out.push((place, tokens));
-            }
-        };
+        let places = self.places;
+        let mut push = |place: Option<usize>, tokens: Option<u64>| out.extend(place.zip(tokens));
         for &stage in &self.stages[..stages] {
             match (stage, &self.agent_velocity, &self.velocity) {
                 (Stage::AgentVelocity, Some(guard), _) if self.call.has_agent => {
                     let left = guard.remaining(&self.call.context());
-                    push(names::AGENT, left.agent);
-                    push(names::SESSION, left.session.filter(|_| self.call.has_capability));
+                    push(places.agent, left.agent);
+                    push(places.session, left.session.filter(|_| self.call.has_capability));
                 }
                 (Stage::Velocity, _, Some(guard))
                     if self.call.has_capability && self.call.grant.is_some() =>
                 {
                     let left = guard.remaining(&self.call.context());
-                    push(names::INVOCATIONS, left.invocations);
-                    push(names::SPEND, left.spend);
+                    push(places.invocations, left.invocations);
+                    push(places.spend, left.spend);
                 }
                 _ => {}
             }
@@ -326,34 +358,5 @@ impl Judge {
         if let (true, Some(limits)) = (self.stages[..stages].contains(&Stage::Limits), &self.limits) {
             limits.remaining(out);
         }
-    }
-}
-
-impl Decide for Judge {
-    #[inline]
-    fn decide(
-        &mut self,
-        t_ns: u64,
-        record: &Record,
-        remaining: Option<&mut Vec<(usize, u64)>>,
-    ) -> Option<Refused> {
-        self.clock.set(t_ns - self.start);
-        self.call.read(record);
-        let (refused, stages) = match self.pipeline {
-            Pipeline::Series => self.series(record),
-            Pipeline::Atomic => self.atomic(record),
-        };
-        if let Some(out) = remaining {
-            out.clear();
-            self.remaining(stages, out);
-        }
-        refused
-    }
-
-    fn live_buckets(&self) -> Vec<(&'static str, u64)> {
-        let agent = self.agent_velocity.as_ref().map(|guard| ("agent_velocity", guard.bucket_count() as u64));
-        let grant = self.velocity.as_ref().map(|guard| ("velocity", guard.bucket_count() as u64));
-        let limits = self.limits.as_ref().map(|limits| ("limits", limits.live_buckets()));
-        [agent, grant, limits].into_iter().flatten().collect()
     }
 }

@@ -50,11 +50,6 @@ impl Decisions {
         Self { log: None, name: String::new(), on_stdout: false }
     }
 
-    #[cfg(test)]
-    pub fn into_writer(out: Box<dyn Write>, names: &[String]) -> Self {
-        Self { log: Some(DecisionLog::new(out, names)), name: "test".into(), on_stdout: false }
-    }
-
     /// Is anybody interested?
     pub fn wanted(&self) -> bool {
         self.log.is_some()

@@ -30,11 +30,6 @@ impl Progress {
         Self { bar, read: Rc::clone(&source.progress) }
     }
 
-    #[cfg(test)]
-    pub fn hidden() -> Self {
-        Self { bar: None, read: Rc::default() }
-    }
-
     #[inline]
     pub fn event(&self, number: u64) {
         if number.is_multiple_of(EVERY)
