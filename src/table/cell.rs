@@ -5,7 +5,7 @@
 
 use super::slab::Zeroable;
 use crate::key::KeyBytes;
-use crate::sync::{AtomicBits, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBits, AtomicU64, Ordering, fence, seeded_bug};
 use crate::word::{Layout, Word};
 use crossbeam_epoch as epoch;
 
@@ -95,7 +95,12 @@ impl Cell {
     /// key belonged to `old`'s life; the acquire (also on failure) lets the caller go on from what it finds.
     #[inline]
     pub(crate) fn exchange(&self, old: Word, new: Word) -> Result<(), Word> {
-        match self.word.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
+        if seeded_bug!("blind-exchange") {
+            self.word.store(new.0, Ordering::Release);
+            return Ok(());
+        }
+        let order = if seeded_bug!("exchange-relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+        match self.word.compare_exchange(old.0, new.0, order, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(found) => Err(Word(found)),
         }
@@ -105,6 +110,9 @@ impl Cell {
     pub(crate) fn confirm(&self, seen: Word) -> Result<(), Word> {
         // If a key byte that we read came from a later life, this fence pairs with the release fence between
         // that life's beginning and its key, and the load below must see that the word has moved on.
+        if seeded_bug!("no-confirm") {
+            return Ok(());
+        }
         fence(Ordering::Acquire);
         let now = self.load();
         if now == seen { Ok(()) } else { Err(now) }
