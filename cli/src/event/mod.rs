@@ -1,0 +1,20 @@
+//! Events: what a trace says of each call, reduced to the time and the fields that a policy names.
+
+mod combined;
+mod csv;
+mod decoder;
+mod field;
+mod jsonl;
+mod lines;
+mod number;
+mod schema;
+mod source;
+mod time;
+
+pub use decoder::{Decoder, Next, ReadError};
+#[cfg(test)]
+pub use field::Kind;
+pub use field::Record;
+pub use number::Whole;
+pub use schema::{FieldId, Mapping, Schema};
+pub use source::{Format, Source, same_file};

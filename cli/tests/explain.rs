@@ -1,0 +1,61 @@
+//! `tollgate explain`, as a user reads it.
+
+mod common;
+
+use common::Case;
+
+fn explained(policy: &str) -> String {
+    let output = Case::new(policy, "").explain();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_limit_shows_capacity_rates_fill_resolution_overflow_and_memory() {
+    let text = explained(
+        "bucket_cap = 1024\n[velocity]\nmax_invocations_per_window = 60\nmax_spend_per_window = 6000000\nburst_factor = 1.5\n\
+         [[limit]]\nname = \"per-client\"\nkey = [\"ip\"]\nrate = { tokens = 100, per = \"60s\", burst = 150 }\n\
+         [[limit]]\nname = \"monthly\"\nwindow = { tokens = 50, per = \"30d\" }\n",
+    );
+    let section = |name: &str| {
+        let from = text.find(name).unwrap_or_else(|| panic!("no {name} in {text}"));
+        text[from..].split("\n\n").next().unwrap().to_owned()
+    };
+    let labels =
+        ["capacity", "asked rate", "achieved rate", "time to fill", "resolution", "overflow", "memory"];
+    for name in ["velocity.invocations", "velocity.spend", "per-client", "monthly"] {
+        assert!(labels.iter().all(|label| section(name).contains(label)), "{}", section(name));
+        assert!(!section(name).contains("warning"), "{}", section(name));
+    }
+    assert!(section("velocity.invocations").contains("capacity       90 tokens"), "{text}");
+    assert!(section("velocity.invocations").contains("resolution     1 ms"), "{text}");
+    assert!(section("velocity.spend").contains("time to fill   90 s"), "{text}");
+    assert!(section("per-client").contains("capacity       150 tokens"), "{text}");
+    assert!(section("monthly").contains("resolution     30 days"), "{text}");
+    assert!(section("monthly").contains("one bucket for everybody"), "{text}");
+    let years = |name: &str| {
+        let section = section(name);
+        let line = section.lines().find(|line| line.contains("overflow")).unwrap().to_owned();
+        line.split_whitespace().nth(2).unwrap().parse::<f64>().unwrap()
+    };
+    assert!(years("velocity.spend") >= 5.0 && years("per-client") >= 5.0);
+}
+
+#[test]
+fn a_rate_that_is_not_achieved_within_a_hundredth_is_warned_about() {
+    let text = explained("[velocity]\nmax_invocations_per_window = 100\nburst_factor = 1.5\n");
+    assert!(text.contains("warning: velocity.invocations: asked 1.6667 tokens a second, achieved 1 tokens a second, 40.0 % below"), "{text}");
+    let text = explained("[agent_velocity]\nmax_requests_per_agent = 1\n");
+    assert!(
+        text.contains("warning: agent_velocity.agent: asked 1 tokens a minute, achieved 60 tokens a minute"),
+        "{text}"
+    );
+    // 101 in 100 seconds: 1.01 becomes 1, a gap of just under one hundredth.
+    let text = explained("[velocity]\nmax_invocations_per_window = 101\nwindow_secs = 100\n");
+    assert!(!text.contains("warning"), "{text}");
+}
+
+#[test]
+fn an_empty_policy_admits_everything() {
+    assert!(explained("").contains("no limits: every event is admitted"));
+}
