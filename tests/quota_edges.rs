@@ -261,3 +261,26 @@ fn five_years_to_the_nanosecond_is_enough_and_one_unit_less_is_not() {
         assert_eq!(error.field, "capacity", "{error}");
     }
 }
+
+#[test]
+fn a_guard_that_cannot_be_built_names_the_field_of_its_configuration() {
+    use tollgate::guard::{AgentVelocityConfig, AgentVelocityGuard, VelocityConfig, VelocityGuard};
+    let velocity = |invocations, spend, window_secs, burst_factor| {
+        let (max_invocations_per_window, max_spend_per_window) = (invocations, spend);
+        let config =
+            VelocityConfig { max_invocations_per_window, max_spend_per_window, window_secs, burst_factor };
+        let error = VelocityGuard::try_new(config).unwrap_err();
+        let same = tollgate::baseline::VelocityGuard::builder(config).build().err().unwrap();
+        assert_eq!(error, same);
+        error.field
+    };
+    assert_eq!(velocity(None, Some(u64::MAX), 60, 1.0), "max_spend_per_window");
+    assert_eq!(velocity(Some(1), Some(1 << 62), 1, 1.0), "max_spend_per_window");
+    assert_eq!(velocity(Some(u32::MAX), Some(100_000_000), 1, 1.0), "max_spend_per_window");
+    assert_eq!(velocity(Some(1), None, 0, 1.0), "window_secs");
+    assert_eq!(velocity(Some(1), None, 1, f64::NAN), "burst_factor");
+    assert_eq!(velocity(None, None, 1, -1.0), "burst_factor");
+    let config =
+        AgentVelocityConfig { max_requests_per_agent: Some(1), window_secs: 0, ..Default::default() };
+    assert_eq!(AgentVelocityGuard::try_new(config).unwrap_err().field, "window_secs");
+}

@@ -188,14 +188,14 @@ impl AgentVelocityGuardBuilder {
         // Without a limit the other fields are unused; a broken one is a mistake all the same.
         refill.quota(1, config.window_secs, config.burst_factor)?;
         let mut limits = Vec::new();
-        let mut add = |name: &'static str, limit: Option<u32>| -> Result<Option<usize>, ConfigError> {
+        let mut add = |name: &'static str, field, limit: Option<u32>| -> Result<Option<usize>, ConfigError> {
             let Some(limit) = limit else { return Ok(None) };
-            let quota = refill.quota(limit.into(), config.window_secs, config.burst_factor)?;
+            let quota = refill.limit(field, limit.into(), config.window_secs, config.burst_factor)?;
             limits.push(Limit { name: name.into(), line: quota.arithmetic(LONE_MARK)? });
             Ok(Some(limits.len() - 1))
         };
-        let agent = add(AGENT, config.max_requests_per_agent)?;
-        let session = add(SESSION, config.max_requests_per_session)?;
+        let agent = add(AGENT, "max_requests_per_agent", config.max_requests_per_agent)?;
+        let session = add(SESSION, "max_requests_per_session", config.max_requests_per_session)?;
         let entries_per_call = limits.len();
         let table = Table::new(limits, bucket_cap, entries_per_call, clock)?;
         Ok(AgentVelocityGuard { buckets: Ok(Buckets { table, agent, session }) })

@@ -3,6 +3,7 @@
 use super::DEFAULT_BUCKET_CAP;
 use super::table::{Draw, KeyBuffer, Limit, Mode, Table};
 use crate::guard::limit_names::{INVOCATIONS, SPEND};
+use crate::guard::too_big_together;
 use crate::guard::{Details, Guard, GuardContext, GuardDecision, MemoryBudgetConfig, Refill};
 use crate::guard::{VelocityConfig, VelocityRemaining};
 use crate::kernel::KernelError;
@@ -233,13 +234,18 @@ impl VelocityGuardBuilder {
     /// number too big to count for five years, or a bucket cap below one key's buckets.
     pub fn build(self) -> Result<VelocityGuard, ConfigError> {
         let Self { config, bucket_cap, refill, currency, clock } = self;
-        let quota = |limit: u64| refill.quota(limit, config.window_secs, config.burst_factor);
-        let invocations = config.max_invocations_per_window.map(|limit| quota(limit.into())).transpose()?;
-        let spend = config.max_spend_per_window.map(quota).transpose()?;
+        let quota = |field, limit: Option<u64>| {
+            let quota = |limit| refill.limit(field, limit, config.window_secs, config.burst_factor);
+            limit.map(quota).transpose()
+        };
+        let invocations =
+            quota("max_invocations_per_window", config.max_invocations_per_window.map(u64::from))?;
+        let spend = quota("max_spend_per_window", config.max_spend_per_window)?;
+        let together = |error| too_big_together(&config, error);
         let buckets = match (invocations, spend) {
             (None, None) => {
                 // Without a limit the other fields are unused; a broken one is a mistake all the same.
-                quota(1)?;
+                refill.quota(1, config.window_secs, config.burst_factor)?;
                 Buckets::None
             }
             (Some(quota), None) => {
@@ -252,7 +258,7 @@ impl VelocityGuardBuilder {
             }
             (Some(first), Some(second)) => {
                 // The baseline has no words; the width gives both the engine's resolution in time.
-                let ([first, second], _) = pair_arithmetic(&first, &second, PAIR_MARKS)?;
+                let ([first, second], _) = pair_arithmetic(&first, &second, PAIR_MARKS).map_err(together)?;
                 let limits = vec![
                     Limit { name: INVOCATIONS.into(), line: first },
                     Limit { name: SPEND.into(), line: second },

@@ -1,6 +1,7 @@
 //! Requests per agent and per session: two buckets in two cells, drawn on together.
 
 use super::config::limit_names::{AGENT, SESSION};
+use super::config::log_rate_gap;
 use super::{
     AgentVelocityConfig, Details, Guard, GuardContext, GuardDecision, MemoryBudgetConfig, Planned, Refill,
 };
@@ -236,15 +237,15 @@ impl AgentVelocityGuardBuilder {
     fn configured(self) -> Result<Configured, ConfigError> {
         let AgentVelocityConfig { window_secs, burst_factor, .. } = self.config;
         let mut limits = Vec::new();
-        let mut limit = |name: &'static str, per_window: Option<u32>| -> Result<_, ConfigError> {
+        let mut limit = |name: &'static str, field, per_window: Option<u32>| -> Result<_, ConfigError> {
             let Some(per_window) = per_window else { return Ok(None) };
-            let quota = self.refill.quota(per_window.into(), window_secs, burst_factor)?;
-            super::config::log_rate_gap(name, &quota);
+            let quota = self.refill.limit(field, per_window.into(), window_secs, burst_factor)?;
+            log_rate_gap(name, &quota);
             limits.push((LimitName::from(name), quota));
             Ok(Some(limits.len() as u32 - 1))
         };
-        let agent = limit(AGENT, self.config.max_requests_per_agent)?;
-        let session = limit(SESSION, self.config.max_requests_per_session)?;
+        let agent = limit(AGENT, "max_requests_per_agent", self.config.max_requests_per_agent)?;
+        let session = limit(SESSION, "max_requests_per_session", self.config.max_requests_per_session)?;
         let needed = limits.len();
         if needed == 0 {
             // Checked all the same: a mistake should not wait until a limit is added.

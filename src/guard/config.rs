@@ -88,6 +88,23 @@ impl Refill {
             Refill::Exact => Quota::exact_burst(per_window, window_secs, burst_factor),
         }
     }
+
+    /// The quota of a guard's limit, checked as far as it can be alone. Errors name the configuration's field.
+    pub(crate) fn limit(
+        self,
+        field: &'static str,
+        per_window: u64,
+        window_secs: u64,
+        burst_factor: f64,
+    ) -> Result<Quota, ConfigError> {
+        let named = |error: ConfigError| match error.field {
+            "window_secs" | "burst_factor" => error,
+            _ => ConfigError::new(field, per_window, error.accepted),
+        };
+        let quota = self.quota(per_window, window_secs, burst_factor).map_err(named)?;
+        quota.arithmetic(64).map_err(named)?;
+        Ok(quota)
+    }
 }
 
 /// How much memory guards may use, as bucket counts.
@@ -112,6 +129,12 @@ impl Default for MemoryBudgetConfig {
     fn default() -> Self {
         Self::defaults()
     }
+}
+
+/// Two limits of which each is fine, but whose marks do not fit one word together: a smaller spend will do.
+pub(crate) fn too_big_together(config: &VelocityConfig, error: ConfigError) -> ConfigError {
+    let spend = config.max_spend_per_window.unwrap_or_default();
+    ConfigError::new("max_spend_per_window", spend, error.accepted)
 }
 
 /// The names of the guards' limits, as refusals and decision records spell them.

@@ -11,8 +11,8 @@ mod velocity;
 pub use agent_velocity::{
     AgentVelocityArithmetic, AgentVelocityGuard, AgentVelocityGuardBuilder, AgentVelocityRemaining,
 };
-pub(crate) use config::limit_names;
 pub use config::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
+pub(crate) use config::{limit_names, too_big_together};
 pub use context::{Capability, GuardContext, MonetaryAmount, Scope, ToolCallRequest, ToolGrant};
 pub use decision::{Details, GuardDecision, GuardEvidence, Verdict};
 pub use pipeline::GuardPipeline;

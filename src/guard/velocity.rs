@@ -1,6 +1,7 @@
 //! Calls and spend per grant: two limits whose marks share one word.
 
 use super::config::limit_names::{INVOCATIONS, SPEND};
+use super::config::{log_rate_gap, too_big_together};
 use super::{
     Details, Guard, GuardContext, GuardDecision, MemoryBudgetConfig, Planned, Refill, VelocityConfig,
 };
@@ -327,14 +328,16 @@ impl VelocityGuardBuilder {
 
     fn configured(self) -> Result<Configured, ConfigError> {
         let VelocityConfig { window_secs, burst_factor, .. } = self.config;
-        let limit = |name: &'static str, per_window: Option<u64>| -> Result<_, ConfigError> {
+        let limit = |name: &'static str, field, per_window: Option<u64>| -> Result<_, ConfigError> {
             let Some(per_window) = per_window else { return Ok(None) };
-            let quota = self.refill.quota(per_window, window_secs, burst_factor)?;
-            super::config::log_rate_gap(name, &quota);
+            let quota = self.refill.limit(field, per_window, window_secs, burst_factor)?;
+            log_rate_gap(name, &quota);
             Ok(Some((LimitName::from(name), quota)))
         };
-        let invocations = limit(INVOCATIONS, self.config.max_invocations_per_window.map(u64::from))?;
-        let spend = limit(SPEND, self.config.max_spend_per_window)?;
+        let per_window = self.config.max_invocations_per_window.map(u64::from);
+        let invocations = limit(INVOCATIONS, "max_invocations_per_window", per_window)?;
+        let spend = limit(SPEND, "max_spend_per_window", self.config.max_spend_per_window)?;
+        let together = |error| too_big_together(&self.config, error);
         let Shared { clock, bucket_cap } = self.shared;
         let table = |limits: Limits| TableOwner::new(limits, clock, bucket_cap);
         Ok(match (invocations, spend) {
@@ -345,7 +348,9 @@ impl VelocityGuardBuilder {
             }
             (Some(limit), None) => Configured::Invocations(table(Limits::lone(vec![limit])?)?),
             (None, Some(limit)) => Configured::Spend(table(Limits::lone(vec![limit])?)?),
-            (Some(invocations), Some(spend)) => Configured::Both(table(Limits::pair([invocations, spend])?)?),
+            (Some(invocations), Some(spend)) => {
+                Configured::Both(table(Limits::pair([invocations, spend]).map_err(together)?)?)
+            }
         })
     }
 }
