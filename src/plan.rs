@@ -17,11 +17,10 @@ use crate::table::draw::{Admission, Backoff, Worst};
 use crate::table::insert::{Fresh, Hand};
 use crate::table::limits::Costs;
 use crate::table::lookup::{Find, Hit};
-use crate::table::{Table, TableOwner};
+use crate::table::Table;
 use crate::word::Word;
 use smallvec::SmallVec;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 
 /// All draws of one call; [`commit`](Plan::commit) takes them all, or none.
 ///
@@ -69,7 +68,7 @@ struct Draw {
 /// A cell that the plan draws on.
 #[derive(Debug)]
 struct PlannedCell<'t> {
-    owner: &'t TableOwner,
+    owner: &'t Table,
     key: PackedKey,
     limit: u32,
     found: Option<Hit>,
@@ -128,7 +127,7 @@ impl<'t> Plan<'t> {
     }
 
     /// Adds a draw. Costs of 0 draw nothing and make no bucket.
-    pub(crate) fn draw(&mut self, owner: &'t TableOwner, limit: u32, key: PackedKey, costs: Costs) {
+    pub(crate) fn draw(&mut self, owner: &'t Table, limit: u32, key: PackedKey, costs: Costs) {
         if costs == [0, 0] {
             return;
         }
@@ -156,9 +155,7 @@ impl<'t> Plan<'t> {
             return Ok(Committed::default());
         }
         if self.cells.iter().any(|cell| !std::ptr::eq(cell.owner, self.cells[0].owner)) {
-            for cell in &self.cells {
-                cell.owner.shared.store(true, Ordering::Relaxed);
-            }
+            self.cells.iter().for_each(|cell| cell.owner.share());
         }
         let mut fresh: SmallVec<[Fresh<'t>; 4]> = SmallVec::new();
         let mut backoff = Backoff::default();
@@ -176,7 +173,14 @@ impl<'t> Plan<'t> {
                         continue;
                     }
                     // A full table in an earlier stage comes first, and only taking the cells shows it.
-                    drop(self.take(refused.stage)?);
+                    match self.take(refused.stage) {
+                        Ok(hands) => drop(hands),
+                        Err(full) if looked_again => return Err(full),
+                        Err(_) => {
+                            looked_again = true;
+                            continue;
+                        }
+                    }
                     // The search for them may have reclaimed a refilled bucket of this very call, which then
                     // needs room too.
                     if self.load().is_none() {
@@ -321,7 +325,13 @@ impl<'t> Plan<'t> {
         because.iter().all(|&i| {
             let cell = &self.cells[i];
             match (cell.found, words[i]) {
-                (Some(hit), Some(word)) => cell.owner.cell(hit.cell).confirm(word).is_ok(),
+                (Some(hit), Some(word)) => {
+                    let confirmed = cell.owner.cell(hit.cell).confirm(word).is_ok();
+                    if confirmed {
+                        cell.owner.renew(hit.cell, word);
+                    }
+                    confirmed
+                }
                 // Refused although it has no bucket: too much for a full one.
                 _ => true,
             }
@@ -352,7 +362,7 @@ impl<'t> Plan<'t> {
     /// No cell for one more newcomer. Names the first draw for whose key there is no room, in the plan's order:
     /// which of the keys happened to get the last cells does not show.
     #[cold]
-    fn table_full(&self, owner: &TableOwner, in_hand: usize) -> PlanRefused {
+    fn table_full(&self, owner: &Table, in_hand: usize) -> PlanRefused {
         let ours = self.cells.iter().filter(|cell| cell.ours && std::ptr::eq(cell.owner, owner)).count();
         let mut seen: SmallVec<[usize; 4]> = SmallVec::new();
         let mut newcomers = self.draws.iter().filter(|draw| {

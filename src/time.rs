@@ -219,6 +219,11 @@ impl EngineClock {
         }
     }
 
+    /// Does it move only when told to?
+    pub(crate) fn is_manual(&self) -> bool {
+        matches!(self, Self::Manual(_))
+    }
+
     pub(crate) fn granularity(&self) -> u64 {
         match self {
             Self::Monotonic(clock) => clock.granularity(),

@@ -161,8 +161,9 @@ impl Word {
         Word(both << (FLAGS + PAIR_GENERATION) | low)
     }
 
+    /// The lone word with another mark, of another version of its limit.
     #[inline]
-    fn with_lone(self, limit: u32, mark: u64) -> Word {
+    pub(crate) fn with_lone(self, limit: u32, mark: u64) -> Word {
         debug_assert!(Bits::from(limit) <= ones(LIMIT) && Bits::from(mark) <= ones(LONE_MARK));
         let low = self.0 & ones(LIMIT_SHIFT);
         Word(Bits::from(mark) << (WORD - LONE_MARK) | Bits::from(limit) << LIMIT_SHIFT | low)

@@ -276,7 +276,7 @@ fn a_guard_that_cannot_be_built_names_the_field_of_its_configuration() {
     };
     assert_eq!(velocity(None, Some(u64::MAX), 60, 1.0), "max_spend_per_window");
     assert_eq!(velocity(Some(1), Some(1 << 62), 1, 1.0), "max_spend_per_window");
-    assert_eq!(velocity(Some(u32::MAX), Some(100_000_000), 1, 1.0), "max_spend_per_window");
+    assert_eq!(velocity(Some(300_000_000), Some(100_000_001), 1, 1.0), "max_spend_per_window");
     assert_eq!(velocity(Some(1), None, 0, 1.0), "window_secs");
     assert_eq!(velocity(Some(1), None, 1, f64::NAN), "burst_factor");
     assert_eq!(velocity(None, None, 1, -1.0), "burst_factor");

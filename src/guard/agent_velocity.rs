@@ -9,7 +9,7 @@ use crate::kernel::KernelError;
 use crate::limiter::Shared;
 use crate::plan::Plan;
 use crate::quota::Arithmetic;
-use crate::table::TableOwner;
+use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::limits::Limits;
 use crate::time::{Clock, EngineClock};
@@ -50,7 +50,7 @@ pub struct AgentVelocityGuard {
 
 /// Which limits there are, as numbers in the table.
 struct Configured {
-    table: Option<TableOwner>,
+    table: Option<Box<Table>>,
     agent: Option<u32>,
     session: Option<u32>,
 }
@@ -164,16 +164,16 @@ impl AgentVelocityGuard {
         self.table().map_or(0, |table| table.memory_bytes())
     }
 
-    fn table(&self) -> Option<&TableOwner> {
-        self.limits.as_ref().ok()?.table.as_ref()
+    fn table(&self) -> Option<&Table> {
+        self.limits.as_ref().ok()?.table.as_deref()
     }
 }
 
-fn agent_key(table: &TableOwner, limit: u32, ctx: &GuardContext<'_>) -> PackedKey {
+fn agent_key(table: &Table, limit: u32, ctx: &GuardContext<'_>) -> PackedKey {
     table.encode(limit, ctx.agent_id)
 }
 
-fn session_key(table: &TableOwner, limit: u32, ctx: &GuardContext<'_>) -> PackedKey {
+fn session_key(table: &Table, limit: u32, ctx: &GuardContext<'_>) -> PackedKey {
     table.encode(limit, &(ctx.agent_id, ctx.request.capability.id.as_str()))
 }
 
@@ -257,7 +257,7 @@ impl AgentVelocityGuardBuilder {
             let accepted = format!("{needed} (a call needs a bucket for each limit) or more");
             return Err(ConfigError::new("bucket_cap", bucket_cap, accepted));
         }
-        let table = TableOwner::new(Limits::lone(limits)?, clock, bucket_cap)?;
+        let table = Table::new(Limits::lone(limits)?, clock, bucket_cap)?;
         Ok(Configured { table: Some(table), agent, session })
     }
 }

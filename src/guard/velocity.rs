@@ -10,7 +10,7 @@ use crate::key::{Key, KeyBytes};
 use crate::limiter::Shared;
 use crate::plan::Plan;
 use crate::quota::Arithmetic;
-use crate::table::TableOwner;
+use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::limits::{Costs, Limits};
 use crate::time::{Clock, EngineClock};
@@ -55,11 +55,11 @@ pub struct VelocityGuard {
 enum Configured {
     Neither,
     /// Lane 0.
-    Invocations(TableOwner),
+    Invocations(Box<Table>),
     /// Lane 0.
-    Spend(TableOwner),
+    Spend(Box<Table>),
     /// Lanes 0 and 1.
-    Both(TableOwner),
+    Both(Box<Table>),
 }
 
 /// Builds a [`VelocityGuard`].
@@ -92,7 +92,7 @@ pub struct VelocityArithmetic {
 
 /// What one call draws.
 struct Draw<'g> {
-    owner: &'g TableOwner,
+    owner: &'g Table,
     key: PackedKey,
     costs: Costs,
 }
@@ -214,13 +214,13 @@ impl VelocityGuard {
         self.table().map_or(0, |table| table.memory_bytes())
     }
 
-    fn table(&self) -> Option<&TableOwner> {
+    fn table(&self) -> Option<&Table> {
         self.limits.as_ref().ok().and_then(Configured::table)
     }
 }
 
 impl Configured {
-    fn table(&self) -> Option<&TableOwner> {
+    fn table(&self) -> Option<&Table> {
         match self {
             Configured::Neither => None,
             Configured::Invocations(owner) | Configured::Spend(owner) | Configured::Both(owner) => {
@@ -241,7 +241,7 @@ impl Configured {
 }
 
 /// A grant's key: limits follow the capability's id, not the token that carries it.
-fn key(owner: &TableOwner, ctx: &GuardContext<'_>, grant: usize) -> PackedKey {
+fn key(owner: &Table, ctx: &GuardContext<'_>, grant: usize) -> PackedKey {
     struct Grant<'a>(usize, &'a str);
     impl Key for Grant<'_> {
         fn encode(&self, out: &mut KeyBytes) {
@@ -339,7 +339,7 @@ impl VelocityGuardBuilder {
         let spend = limit(SPEND, "max_spend_per_window", self.config.max_spend_per_window)?;
         let together = |error| too_big_together(&self.config, error);
         let Shared { clock, bucket_cap } = self.shared;
-        let table = |limits: Limits| TableOwner::new(limits, clock, bucket_cap);
+        let table = |limits: Limits| Table::new(limits, clock, bucket_cap);
         Ok(match (invocations, spend) {
             (None, None) => {
                 // Checked all the same: a mistake should not wait until a limit is added.

@@ -10,7 +10,7 @@ use crate::quota::Quota;
 use crate::refusal::Refusal;
 use crate::table::draw::Admission;
 use crate::table::limits::Limits;
-use crate::table::{DEFAULT_BUCKET_CAP, TableOwner};
+use crate::table::{DEFAULT_BUCKET_CAP, Table};
 use crate::time::{Clock, EngineClock};
 use crate::{ConfigError, LimitName};
 use std::fmt;
@@ -41,7 +41,7 @@ use std::marker::PhantomData;
 /// # Ok::<(), tollgate::ConfigError>(())
 /// ```
 pub struct Limiter<K: ?Sized> {
-    table: TableOwner,
+    table: Box<Table>,
     key: PhantomData<fn(&K)>,
 }
 
@@ -216,7 +216,7 @@ impl<K: Key + ?Sized> LimiterBuilder<K> {
     /// not last five years, a `bucket_cap` out of range.
     pub fn build(self) -> Result<Limiter<K>, ConfigError> {
         let limits = Limits::lone(vec![(self.name, self.quota)])?;
-        let table = TableOwner::new(limits, self.shared.clock, self.shared.bucket_cap)?;
+        let table = Table::new(limits, self.shared.clock, self.shared.bucket_cap)?;
         Ok(Limiter { table, key: PhantomData })
     }
 }

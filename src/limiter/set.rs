@@ -4,7 +4,7 @@ use super::{BucketSnapshot, Keep, Shared, snapshot};
 use crate::key::Key;
 use crate::plan::Plan;
 use crate::quota::Quota;
-use crate::table::TableOwner;
+use crate::table::Table;
 use crate::table::limits::Limits;
 use crate::time::{Clock, EngineClock};
 use crate::{ConfigError, LimitName};
@@ -32,7 +32,7 @@ use std::fmt;
 /// # Ok::<(), tollgate::ConfigError>(())
 /// ```
 pub struct LimitSet {
-    table: TableOwner,
+    table: Box<Table>,
 }
 
 /// Builds a [`LimitSet`].
@@ -151,7 +151,7 @@ impl LimitSetBuilder {
     /// As [`LimiterBuilder::build`](super::LimiterBuilder::build), or more than 1,048,576 limits.
     pub fn build(self) -> Result<LimitSet, ConfigError> {
         let limits = Limits::lone(self.limits)?;
-        Ok(LimitSet { table: TableOwner::new(limits, self.shared.clock, self.shared.bucket_cap)? })
+        Ok(LimitSet { table: Table::new(limits, self.shared.clock, self.shared.bucket_cap)? })
     }
 }
 

@@ -333,7 +333,8 @@ pub(crate) fn pair_arithmetic(
     let (first, second) = (shapes(lane0)?, shapes(lane1)?);
     let mut choices: Vec<(usize, usize)> =
         (0..first.len()).flat_map(|i| (0..second.len()).map(move |j| (i, j))).collect();
-    choices.sort_by_key(|&(i, j)| (i + j, i));
+    // The coarser of the two ticks as fine as it can be, then the other.
+    choices.sort_by_key(|&(i, j)| (i.max(j), i + j, i));
     for (i, j) in choices {
         let (a, b) = (&first[i], &second[j]);
         let (need0, need1) = (a.bits(), b.bits());

@@ -108,8 +108,8 @@ impl Cell {
 
     /// Confirms a verdict that writes nothing: is the word still `seen`, whole? If not, what it is now.
     pub(crate) fn confirm(&self, seen: Word) -> Result<(), Word> {
-        // If a key byte that we read came from a later life, this fence pairs with the release fence between
-        // that life's beginning and its key, and the load below must see that the word has moved on.
+        // If a key byte that we read came from a later life, this fence pairs with the release fence in
+        // `write_key`, and the load below must see that the word has moved on.
         if seeded_bug!("no-confirm") {
             return Ok(());
         }
@@ -156,8 +156,12 @@ impl Cell {
 
     /// Writes the key. Only the cell's holder may, while the cell is free.
     pub(crate) fn write_key(&self, key: &PackedKey) {
-        // Relaxed: the release fence of the reclaim that freed this cell comes before these stores, and the
-        // release store of the live word after them.
+        // The release half of the pairing described in `confirm`: the end of the cell's former life, which the
+        // caller has seen, comes before the new key's bytes.
+        if !seeded_bug!("no-release-fence") {
+            fence(Ordering::Release);
+        }
+        // Relaxed: the release store of the live word comes after them.
         for (mine, word) in self.key.iter().zip(key.words) {
             mine.store(word, Ordering::Relaxed);
         }

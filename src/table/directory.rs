@@ -9,10 +9,11 @@
 //! lives apart is a counter that its exclusive owner bumps at reset; EMPTY and SEALED entries and the shard's
 //! directory word carry it, and a reader that meets another life starts again.
 
-use super::slab::zeroed;
+use super::slab::Slab;
 use crate::append::AppendList;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, seeded_bug};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, seeded_bug};
 use crate::word::PAIR_GENERATION;
+use std::sync::OnceLock;
 
 /// Bits of an entry, low to high: cell index, generation, fingerprint, kind.
 const INDEX: u32 = 24;
@@ -113,8 +114,7 @@ impl DirectoryWord {
 /// An array of entries. Its storage is set once, by whoever claimed it.
 #[derive(Debug, Default)]
 pub(crate) struct Array {
-    entries: AtomicPtr<AtomicU64>,
-    log2_length: AtomicU32,
+    entries: OnceLock<Slab<AtomicU64>>,
     /// Slots used in this life, void ones too. Counts after the fact: a hint for when to rebuild.
     used: AtomicU32,
     life: AtomicU64,
@@ -125,11 +125,11 @@ pub(crate) struct Array {
 impl Array {
     #[inline]
     pub(crate) fn entries(&self) -> &[AtomicU64] {
-        let length = 1usize << self.log2_length.load(Ordering::Relaxed);
-        let entries = self.entries.load(Ordering::Relaxed).cast_const();
-        // SAFETY: both fields are set once, before the array's number was first published with a release, and
-        // the storage lives as long as the array.
-        unsafe { std::slice::from_raw_parts(entries, length) }
+        self.entries.get().expect("an array has its storage before its number is passed on")
+    }
+
+    fn log2_length(&self) -> u32 {
+        self.entries().len().ilog2()
     }
 
     #[inline]
@@ -175,8 +175,7 @@ impl Array {
 
     /// Are so many slots used that probes get long?
     pub(crate) fn is_crowded(&self) -> bool {
-        let length = 1u32 << self.log2_length.load(Ordering::Relaxed);
-        self.used.load(Ordering::Relaxed) >= most_used(length)
+        self.used.load(Ordering::Relaxed) as usize >= most_used(self.entries().len())
     }
 
     /// Begins the next life: all slots empty. Only the exclusive owner may. Returns the life.
@@ -203,25 +202,16 @@ impl Array {
         while matches!(Entry(entries[slot].load(Ordering::Relaxed)).slot(), Slot::Cell(_)) {
             slot = (slot + 1) & mask;
         }
-        entries[slot].store(entry.0, Ordering::Relaxed);
+        // Release: a reader of the array's former life that meets this entry must not go on to a slot of that
+        // life and take the key for absent.
+        entries[slot].store(entry.0, Ordering::Release);
         self.used.fetch_add(1, Ordering::Relaxed);
         true
     }
 }
 
-impl Drop for Array {
-    fn drop(&mut self) {
-        let entries = self.entries.load(Ordering::Acquire);
-        if !entries.is_null() {
-            let length = 1usize << self.log2_length.load(Ordering::Acquire);
-            // SAFETY: the storage came from a box of that length, and the array is its only owner.
-            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(entries, length)) });
-        }
-    }
-}
-
 /// Three quarters: linear probing then looks at 8.5 slots for a key that is absent.
-fn most_used(length: u32) -> u32 {
+fn most_used(length: usize) -> usize {
     length - length / 4
 }
 
@@ -258,9 +248,8 @@ impl Arrays {
             return Some((DirectoryWord::new(number, array.reset()), array));
         }
         let (number, array) = self.all.claim(1 << INDEX)?;
-        let storage = Box::into_raw(zeroed::<AtomicU64>(1 << log2_length)).cast::<AtomicU64>();
-        array.log2_length.store(log2_length, Ordering::Relaxed);
-        array.entries.store(storage, Ordering::Relaxed);
+        // The claim is this caller's alone, so it is not set yet.
+        let _ = array.entries.set(Slab::new(1 << log2_length));
         // Zeroed slots are EMPTY of life 0.
         Some((DirectoryWord::new(number, 0), array))
     }
@@ -284,7 +273,7 @@ impl Arrays {
     /// Gives an array back for another life. Only its exclusive owner may.
     pub(crate) fn give_back(&self, number: u32) {
         let array = self.get(number);
-        let head = &self.spares[array.log2_length.load(Ordering::Relaxed) as usize];
+        let head = &self.spares[array.log2_length() as usize];
         let mut seen = head.load(Ordering::Relaxed);
         loop {
             array.next_spare.store((seen & ones(INDEX + 1)) as u32, Ordering::Relaxed);
@@ -304,12 +293,9 @@ impl Arrays {
     pub(crate) fn memory_bytes(&self) -> usize {
         (0..self.all.len())
             .map(|number| {
-                let array = self.get(number);
                 // An array that is just being claimed has no storage yet.
-                let has_storage = !array.entries.load(Ordering::Acquire).is_null();
-                let entries =
-                    if has_storage { 8usize << array.log2_length.load(Ordering::Relaxed) } else { 0 };
-                size_of::<Array>() + entries
+                let entries = self.get(number).entries.get().map_or(0, |slab| slab.len());
+                size_of::<Array>() + entries * size_of::<AtomicU64>()
             })
             .sum()
     }

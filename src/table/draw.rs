@@ -165,7 +165,10 @@ impl Table {
                     }
                 },
                 Err(refusal) => match cell.confirm(word) {
-                    Ok(()) => return Some(Err(refusal)),
+                    Ok(()) => {
+                        self.renew(hit.cell, word);
+                        return Some(Err(refusal));
+                    }
                     Err(found) => found,
                 },
             };
@@ -173,6 +176,14 @@ impl Table {
                 return None;
             }
             word = found;
+        }
+    }
+
+    /// After a refusal, which writes nothing else: a bucket that is polled and never drawn on must not be read
+    /// through every reconfiguration since its last draw, each time. Losing the race does no harm.
+    pub(crate) fn renew(&self, cell: u32, word: Word) {
+        if let Some(newer) = self.limits.renewed(word) {
+            let _ = self.cell(cell).exchange(word, newer);
         }
     }
 
@@ -191,15 +202,7 @@ impl Table {
                 Err(_) => return Err(self.refusal(before, limit, costs, now)),
             }
         }
-        let drawn = self.limits.drawn(word, &buckets);
-        if seeded_bug!("half-a-pair") && costs[0] > 0 && costs[1] > 0 && lanes[0].is_some_and(|l| l.from > 0)
-        {
-            // The second lane moves on its own, one exchange later.
-            let mut first = self.limits.read(word);
-            let _ = first.draw(0, costs[0], now);
-            return Ok((lanes, self.limits.drawn(word, &first)));
-        }
-        Ok((lanes, drawn))
+        Ok((lanes, self.limits.drawn(word, &buckets)))
     }
 
     /// Why `costs` are refused: of several exhausted lanes the one with the longest wait. Takes the reading that

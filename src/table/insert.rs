@@ -17,9 +17,6 @@ use crate::commit;
 use crate::sync::{Ordering, fence, seeded_bug};
 use crate::word::Word;
 
-/// A fruitless walk is followed by a pause of this many times its duration.
-const PAUSE: u64 = 4;
-
 /// A free cell in a caller's hands.
 #[derive(Debug)]
 pub(crate) struct Hand<'t> {
@@ -63,14 +60,7 @@ impl Table {
             }
             earliest = earliest.min(shard.gate.earliest());
         }
-        // Search again no sooner than a small multiple of what this walk took: else one bucket kept a moment
-        // short of full would make every newcomer walk. A manual clock stands still meanwhile, so there the
-        // pause is nothing and decisions repeat exactly.
-        let after = self.clock.now();
-        let spent = after.saturating_sub(now).saturating_sub(self.clock.granularity());
-        let pause = spent.saturating_mul(PAUSE);
-        self.gate
-            .raise(ticket, if pause == 0 { earliest } else { earliest.max(after.saturating_add(pause)) });
+        self.gate.raise(ticket, earliest);
         None
     }
 
@@ -80,7 +70,7 @@ impl Table {
     }
 
     /// Puts a cell that the caller owns, and whose word is free, on a free list.
-    pub(super) fn push_free(&self, shard: usize, cell: u32) {
+    fn push_free(&self, shard: usize, cell: u32) {
         self.shards[shard].push(&self.cells, cell);
         self.gate.lower(0);
     }

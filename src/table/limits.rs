@@ -203,9 +203,23 @@ impl Limits {
     #[inline]
     pub(crate) fn drawn(&self, word: Word, buckets: &Buckets<'_>) -> Word {
         match &self.kind {
+            Kind::Pair { width0, .. } if seeded_bug!("half-a-pair") => {
+                word.drawn_pair(*width0, [buckets.marks[0], word.pair_marks(*width0)[1]])
+            }
             Kind::Pair { width0, .. } => word.drawn_pair(*width0, buckets.marks),
             Kind::Lone(_) => word.drawn_lone(buckets.version, buckets.marks[0]),
         }
+    }
+
+    /// The word in its limit's present version, if it is of an older one: the same bucket, which is then read
+    /// without following every change since.
+    pub(crate) fn renewed(&self, word: Word) -> Option<Word> {
+        let Kind::Lone(versions) = &self.kind else { return None };
+        if versions.all.get(word.lone_limit()).next.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let buckets = versions.read(word);
+        Some(word.with_lone(buckets.version, buckets.marks[0]))
     }
 
     /// The live word of a new bucket in a cell whose free word is `free`.
@@ -258,7 +272,7 @@ impl Limits {
         limit: u32,
         quota: Quota,
         keep: Keep,
-        now: u64,
+        now: impl FnOnce() -> u64,
     ) -> Result<bool, ConfigError> {
         let Kind::Lone(versions) = &self.kind else { unreachable!("pairs are not reconfigured") };
         let arithmetic = quota.arithmetic(LONE_MARK)?;
@@ -267,7 +281,8 @@ impl Limits {
         if definition.quota == quota {
             return Ok(false);
         }
-        let since = now.max(definition.since);
+        // Read under the lock: a change must not take effect as of a time at which its caller was waiting.
+        let since = now().max(definition.since);
         let number = versions.add(Definition { quota, arithmetic, keep, since }).ok_or_else(|| {
             let accepted = format!("up to {} changes in a limiter's life; build a new one", 1u32 << LIMIT);
             ConfigError::new("quota", "one change too many", accepted)

@@ -49,8 +49,9 @@ use directory::{Arrays, DirectoryWord, MOST_CELLS};
 use gate::Gate;
 use limits::{Keep, Limits};
 use shard::Shard;
+use slab::Slab;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
+use std::sync::atomic::AtomicBool;
 
 /// Cells of a shard, about: a scan of one takes some ten microseconds.
 const SHARD_CELLS: usize = if cfg!(tollgate_loom) { 2 } else { 1_024 };
@@ -64,7 +65,10 @@ pub(crate) const DEFAULT_BUCKET_CAP: usize = 65_536;
 pub(crate) struct Table {
     pub(crate) limits: Limits,
     pub(crate) clock: EngineClock,
-    cells: Box<[Cell]>,
+    /// Dropped by hand: see [`Drop`].
+    cells: ManuallyDrop<Slab<Cell>>,
+    /// Took part in a commit with another table.
+    shared: AtomicBool,
     shards: Box<[Shard]>,
     arrays: Arrays,
     /// Before a walk over all shards for a free or refilled cell.
@@ -75,40 +79,13 @@ pub(crate) struct Table {
     shard_bits: u32,
 }
 
-/// A table's owner. Other threads may still be helping a commit that spans this and another table when it is
-/// dropped, so the storage goes through the epoch if that can be.
-#[derive(Debug)]
-pub(crate) struct TableOwner {
-    table: ManuallyDrop<Box<Table>>,
-    /// Took part in a commit with another table.
-    pub(crate) shared: std::sync::atomic::AtomicBool,
-}
-
-impl Deref for TableOwner {
-    type Target = Table;
-    #[inline]
-    fn deref(&self) -> &Table {
-        &self.table
-    }
-}
-
-impl Drop for TableOwner {
-    fn drop(&mut self) {
-        // SAFETY: dropped once, and not used afterwards.
-        let table = unsafe { ManuallyDrop::take(&mut self.table) };
-        if *self.shared.get_mut() {
-            epoch::pin().defer(move || drop(table));
-        }
-    }
-}
-
-impl TableOwner {
+impl Table {
     /// A table for at most `bucket_cap` buckets.
     ///
     /// # Errors
     /// `bucket_cap` without room for one cell, or above what the directory can name; 128-bit exchanges that
     /// are not lock-free on this machine.
-    pub(crate) fn new(limits: Limits, clock: EngineClock, bucket_cap: usize) -> Result<Self, ConfigError> {
+    pub(crate) fn new(limits: Limits, clock: EngineClock, bucket_cap: usize) -> Result<Box<Self>, ConfigError> {
         let buckets_per_cell = buckets_per_cell(limits.layout);
         let cells = bucket_cap / buckets_per_cell;
         if cells == 0 || cells > MOST_CELLS {
@@ -125,8 +102,16 @@ impl TableOwner {
         }
         // Power of two: the hash's upper bits choose the shard.
         let shards = (cells / SHARD_CELLS).max(1).next_power_of_two().min(MOST_SHARDS);
-        let table = Table::with_shards(limits, clock, cells, shards);
-        Ok(Self { table: ManuallyDrop::new(Box::new(table)), shared: false.into() })
+        Ok(Box::new(Self::with_shards(limits, clock, cells, shards)))
+    }
+
+    /// From now on helpers of other tables' commits may reach this table's cells.
+    pub(crate) fn share(&self) {
+        // A look first: the flag lies near what every lookup reads.
+        if !self.shared.load(Ordering::Relaxed) {
+            // Relaxed: the drop that reads it has exclusive access.
+            self.shared.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -159,7 +144,8 @@ impl Table {
         Self {
             limits,
             clock,
-            cells: slab::zeroed(cells),
+            cells: ManuallyDrop::new(Slab::new(cells)),
+            shared: AtomicBool::new(false),
             shard_bits: shards.len().ilog2(),
             shards,
             arrays,
@@ -229,7 +215,7 @@ impl Table {
 
     /// Gives a limit another quota, as of now.
     pub(crate) fn reconfigure(&self, limit: u32, quota: Quota, keep: Keep) -> Result<(), ConfigError> {
-        if self.limits.reconfigure(limit, quota, keep, self.clock.now())? {
+        if self.limits.reconfigure(limit, quota, keep, || self.clock.now())? {
             // A faster refill, or a reset, makes cells reclaimable sooner than any gate knows.
             for shard in &self.shards {
                 shard.gate.lower(0);
@@ -260,7 +246,7 @@ impl Table {
     /// come on top.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + size_of_val::<[Cell]>(&self.cells)
+            + size_of_val::<[Cell]>(&self.cells[..])
             + size_of_val::<[Shard]>(&self.shards)
             + self.arrays.memory_bytes()
     }
@@ -271,6 +257,18 @@ impl Drop for Table {
         // Cells that were never handed out have no key, and reading them would touch their pages.
         for index in self.shards.iter().flat_map(Shard::used) {
             self.cell(index).drop_key();
+        }
+        // SAFETY: taken once, and not used afterwards.
+        let cells = unsafe { ManuallyDrop::take(&mut self.cells) };
+        if *self.shared.get_mut() {
+            // Another thread may still be helping a commit that spans this and another table. It touches words
+            // only, so the cells alone go through the epoch.
+            let pin = epoch::pin();
+            pin.defer(move || drop(cells));
+            // Not left in this thread's own bag, where it might lie for long: a table is large.
+            pin.flush();
+            drop(pin);
+            (0..3).for_each(|_| epoch::pin().flush());
         }
     }
 }

@@ -8,6 +8,11 @@ use super::directory::{Array, Entry, Slot};
 use super::gate::NEVER;
 use crate::sync::{Ordering, fence, seeded_bug};
 
+/// A fruitless scan is followed by a pause of this many times its duration, times the number of shards.
+const PAUSE: u64 = 4;
+/// What a slot of a scan takes, about: an entry and a cell that are in no cache.
+const SLOT_NANOS: u64 = 25;
+
 /// What a scan did with one entry.
 enum Outcome {
     /// Void, or an insert's own business.
@@ -22,10 +27,17 @@ impl Table {
     /// Scans a shard if its gate is open at `now`, reclaims every refilled cell, and keeps one in hand.
     pub(crate) fn prune_for_one(&self, shard: usize, now: u64) -> Option<u32> {
         let mut kept = None;
+        let mut freed = false;
         self.scan(shard, now, |cell| match kept {
             None => kept = Some(cell),
-            Some(_) => self.push_free(shard, cell),
+            Some(_) => {
+                freed = true;
+                self.shards[shard].push(&self.cells, cell);
+            }
         });
+        if freed {
+            self.gate.lower(0);
+        }
         kept
     }
 
@@ -36,8 +48,11 @@ impl Table {
         for shard in 0..self.shards.len() {
             self.scan(shard, now, |cell| {
                 cells += 1;
-                self.push_free(shard, cell);
+                self.shards[shard].push(&self.cells, cell);
             });
+        }
+        if cells > 0 {
+            self.gate.lower(0);
         }
         cells * super::buckets_per_cell(self.limits.layout)
     }
@@ -46,25 +61,49 @@ impl Table {
     /// at which the first of the others is refilled.
     fn scan(&self, shard: usize, now: u64, mut reclaimed: impl FnMut(u32)) {
         let gate = &self.shards[shard].gate;
-        // The ticket before the directory: an array installed later cannot hide an insert from the version.
         let early = self.directory_of(shard);
+        // The ticket before the directory: an array installed later cannot hide an insert from the version.
         let Some(ticket) = gate.open(now) else { return };
-        let directory = if seeded_bug!("directory-before-ticket") { early } else { self.directory_of(shard) };
+        let directory =
+            if seeded_bug!("directory-before-ticket") { early } else { self.directory_of(shard) };
         let array = self.arrays.get(directory.array());
         let mut earliest = NEVER;
+        let mut fruitless = true;
         for slot in 0..array.entries().len() {
             let Slot::Cell(entry) = array.load(slot).slot() else { continue };
             match self.reclaim(array, slot, entry, now) {
                 Outcome::Passed => {}
                 Outcome::RefilledAt(at) => earliest = earliest.min(at),
-                Outcome::Reclaimed(cell) => reclaimed(cell),
+                Outcome::Reclaimed(cell) => {
+                    fruitless = false;
+                    reclaimed(cell);
+                }
             }
+        }
+        if fruitless {
+            earliest = earliest.max(self.rested(now, array.entries().len()));
         }
         // An array that was recycled under the scan showed another shard's entries: no conclusion then.
         fence(Ordering::Acquire);
         if seeded_bug!("directory-before-ticket") || self.directory_of(shard) == directory {
             gate.raise(ticket, earliest);
         }
+    }
+
+    /// When to scan again after a fruitless scan that began at `start`: so much later that all shards together
+    /// spend a fifth of the time at most on such scans. Without it one bucket a shard, kept a moment short of
+    /// full, would make every newcomer scan them all. A refusal can be early by this pause.
+    ///
+    /// Not on a manual clock, where decisions must repeat exactly.
+    fn rested(&self, start: u64, slots: usize) -> u64 {
+        if self.clock.is_manual() {
+            return 0;
+        }
+        let end = self.clock.now();
+        // By what a scan can take at most: a thread that was stopped half way must not shut the gate for as
+        // long again.
+        let spent = end.saturating_sub(start).min(slots as u64 * SLOT_NANOS);
+        end.saturating_add(spent * PAUSE * self.shards.len() as u64)
     }
 
     fn reclaim(&self, array: &Array, slot: usize, entry: Entry, now: u64) -> Outcome {
@@ -82,6 +121,13 @@ impl Table {
                 // Its inserter will lower the gate, or give it back.
                 return Outcome::Passed;
             }
+            if let Some(newer) = self.limits.renewed(word) {
+                match cell.exchange(word, newer) {
+                    Ok(()) => word = newer,
+                    Err(found) => word = found,
+                }
+                continue;
+            }
             let at = self.limits.refilled_at(word);
             if at > now {
                 return Outcome::RefilledAt(at);
@@ -98,10 +144,9 @@ impl Table {
         if seeded_bug!("latest-raised-late") {
             self.raise_latest(now);
         }
-        // Between the end of this life and the next key's bytes: see `Cell::confirm`.
-        if !seeded_bug!("no-release-fence") {
-            fence(Ordering::Release);
-        }
+        // Between the end of this life and what is written over its key while the cell is free: see
+        // `Cell::confirm`.
+        fence(Ordering::Release);
         array.bury(slot, entry);
         cell.retire_key();
         Outcome::Reclaimed(entry.index())
