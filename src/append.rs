@@ -27,6 +27,16 @@ fn place(index: u32) -> (usize, usize) {
     (chunk as usize, (n - (FIRST << chunk)) as usize)
 }
 
+/// # Safety
+/// `base` must point to a chunk of a list that outlives the reference, and `offset` be below the chunk's length.
+#[inline]
+unsafe fn element<'l, T>(base: *const T, offset: usize) -> &'l T {
+    // SAFETY: in bounds, by this function's contract.
+    let element = unsafe { base.add(offset) };
+    // SAFETY: chunks are initialised before they are published, and only ever shared.
+    unsafe { &*element }
+}
+
 impl<T: Default> AppendList<T> {
     #[cfg(not(tollgate_loom))]
     pub(crate) const fn new() -> Self {
@@ -56,8 +66,8 @@ impl<T: Default> AppendList<T> {
             .ok()?;
         let (chunk, offset) = place(index);
         let base = self.chunk_or_allocate(chunk);
-        // SAFETY: `base` points to a chunk of `FIRST << chunk` elements, and `offset` is below that.
-        Some((index, unsafe { &*base.add(offset) }))
+        // SAFETY: `place` gives a chunk's number and an offset below its length.
+        Some((index, unsafe { element(base, offset) }))
     }
 
     /// How many were claimed.
@@ -76,7 +86,7 @@ impl<T: Default> AppendList<T> {
             base = self.chunk_or_allocate(chunk);
         }
         // SAFETY: as in `claim`.
-        unsafe { &*base.add(offset) }
+        unsafe { element(base, offset) }
     }
 
     #[cold]

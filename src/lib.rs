@@ -1,5 +1,6 @@
 //! Decides whether an agent's call may go ahead: how often, and for how much money.
 
+pub mod baseline;
 pub mod guard;
 pub mod kernel;
 pub mod key;
@@ -11,6 +12,9 @@ pub mod time;
 mod append;
 mod commit;
 mod error;
+#[cfg(tollgate_loom)]
+#[doc(hidden)]
+pub mod model;
 mod refusal;
 mod sync;
 mod table;

@@ -73,6 +73,8 @@ struct PlannedCell<'t> {
     key: PackedKey,
     limit: u32,
     found: Option<Hit>,
+    /// What was found is the cell that this plan published.
+    ours: bool,
 }
 
 /// A plan that was refused: nothing was drawn.
@@ -132,7 +134,7 @@ impl<'t> Plan<'t> {
         }
         let same = |cell: &PlannedCell<'t>| std::ptr::eq(cell.owner, owner) && cell.key == key;
         let cell = self.cells.iter().position(same).unwrap_or_else(|| {
-            self.cells.push(PlannedCell { owner, key, limit, found: None });
+            self.cells.push(PlannedCell { owner, key, limit, found: None, ours: false });
             self.cells.len() - 1
         });
         self.draws.push(Draw { cell, limit, costs, stage: self.stage });
@@ -174,8 +176,11 @@ impl<'t> Plan<'t> {
                         continue;
                     }
                     // A full table in an earlier stage comes first, and only taking the cells shows it.
-                    if let Err(full) = self.take(refused.stage) {
-                        return Err(full);
+                    drop(self.take(refused.stage)?);
+                    // The search for them may have reclaimed a refilled bucket of this very call, which then
+                    // needs room too.
+                    if self.load().is_none() {
+                        continue;
                     }
                     return Err(refused);
                 }
@@ -212,6 +217,7 @@ impl<'t> Plan<'t> {
                 let word = cell.owner.settled(hit.cell);
                 if !word.same_life(hit.word, cell.owner.limits.layout) {
                     cell.found = None;
+                    cell.ours = false;
                     gone = true;
                 }
                 Some(word)
@@ -265,6 +271,7 @@ impl<'t> Plan<'t> {
             }
         }
         if let Some(refusal) = refused.0 {
+            let refusal = self.summed_refusal(stage, words, &times).unwrap_or(refusal);
             return Judged::Refused { refused: PlanRefused { stage, refusal }, because };
         }
         let new = self.cells.iter().zip(words).zip(&buckets);
@@ -275,6 +282,38 @@ impl<'t> Plan<'t> {
             })
             .collect();
         Judged::Admitted { words, admissions }
+    }
+
+    /// Why `stage` refuses, where some bucket is drawn on more than once: draws on one bucket are summed, so two
+    /// that fit one by one can be impossible together, and a refusal speaks of what they need together.
+    #[cold]
+    fn summed_refusal(&self, stage: usize, words: &[Option<Word>], times: &[u64]) -> Option<Refusal> {
+        if self.draws.len() == self.cells.len() {
+            return None; // each bucket is drawn on once
+        }
+        let mut refused = Worst::default();
+        for draw in self.draws.iter().filter(|draw| draw.stage == stage) {
+            let (cell, now) = (&self.cells[draw.cell], times[draw.cell]);
+            let costs = self.summed_costs(draw);
+            for lane in (0..2).filter(|&lane| draw.costs[lane] > 0) {
+                let whole = costs[lane];
+                let mut bucket = match words[draw.cell] {
+                    Some(word) => cell.owner.limits.read(word),
+                    None => cell.owner.limits.absent(cell.limit),
+                };
+                if let Err(decision) = bucket.draw(lane, whole, now) {
+                    refused.offer(|| cell.owner.explain(decision, draw.limit, lane, whole, now));
+                }
+            }
+        }
+        refused.0
+    }
+
+    /// What the plan asks of `draw`'s cell up to and with its stage.
+    fn summed_costs(&self, draw: &Draw) -> Costs {
+        let together = self.draws.iter().filter(|other| other.cell == draw.cell && other.stage <= draw.stage);
+        together
+            .fold([0, 0], |sum, other| [0, 1].map(|lane: usize| sum[lane].saturating_add(other.costs[lane])))
     }
 
     /// Are the words that a refusal rests on still there, unchanged?
@@ -291,7 +330,7 @@ impl<'t> Plan<'t> {
 
     /// Takes a free cell for every missing one that stages before `before` draw on, or none.
     fn take(&self, before: usize) -> Result<SmallVec<[(usize, Hand<'t>); 2]>, PlanRefused> {
-        let mut hands = SmallVec::new();
+        let mut hands: SmallVec<[(usize, Hand<'t>); 2]> = SmallVec::new();
         for (i, cell) in self.cells.iter().enumerate() {
             let first = self.draws.iter().find(|draw| draw.cell == i).expect("a cell is drawn on");
             if cell.found.is_some() || first.stage >= before {
@@ -300,14 +339,30 @@ impl<'t> Plan<'t> {
             let table: &'t Table = cell.owner;
             match table.take(&cell.key, table.clock.now()) {
                 Some(hand) => hands.push((i, hand)),
-                // The hands taken so far go back.
                 None => {
-                    let refusal = table.table_full(first.limit, first.costs);
-                    return Err(PlanRefused { stage: first.stage, refusal });
+                    let in_hand =
+                        hands.iter().filter(|&&(j, _)| std::ptr::eq(self.cells[j].owner, cell.owner));
+                    return Err(self.table_full(cell.owner, in_hand.count()));
                 }
             }
         }
         Ok(hands)
+    }
+
+    /// No cell for one more newcomer. Names the first draw for whose key there is no room, in the plan's order:
+    /// which of the keys happened to get the last cells does not show.
+    #[cold]
+    fn table_full(&self, owner: &TableOwner, in_hand: usize) -> PlanRefused {
+        let ours = self.cells.iter().filter(|cell| cell.ours && std::ptr::eq(cell.owner, owner)).count();
+        let mut seen: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut newcomers = self.draws.iter().filter(|draw| {
+            let cell = &self.cells[draw.cell];
+            let first = !seen.contains(&draw.cell);
+            seen.push(draw.cell);
+            first && std::ptr::eq(cell.owner, owner) && cell.is_newcomer()
+        });
+        let draw = newcomers.nth(ours + in_hand).or(self.draws.last()).expect("a plan has draws");
+        PlanRefused { stage: draw.stage, refusal: owner.table_full(draw.limit, self.summed_costs(draw)) }
     }
 
     /// Publishes the cells in hand. A key that got its bucket from somebody else keeps that one.
@@ -323,6 +378,7 @@ impl<'t> Plan<'t> {
                         Ok((new, hit)) => {
                             fresh.push(new);
                             cell.found = Some(hit);
+                            cell.ours = true;
                         }
                         Err(back) => hand = Some(back),
                     },
@@ -356,6 +412,13 @@ impl PlannedCell<'_> {
         if let Find::Hit(hit) = self.owner.find(&self.key) {
             self.found = Some(hit);
         }
+    }
+
+    /// Had the key no bucket when the plan came, or none any more?
+    fn is_newcomer(&self) -> bool {
+        let ended =
+            |hit: Hit| !self.owner.cell(hit.cell).load().same_life(hit.word, self.owner.limits.layout);
+        self.ours || self.found.is_none_or(ended)
     }
 }
 

@@ -36,8 +36,13 @@ mod imp {
 #[cfg(tollgate_loom)]
 mod imp {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::AtomicU64 as AtomicBits;
-    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicPtr, Ordering, fence};
+    #[cfg(not(tollgate_rmw_loads))]
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64};
+    #[cfg(tollgate_rmw_loads)]
+    pub(crate) use rmw_loads::{AtomicU32, AtomicU64};
+
+    pub(crate) use AtomicU64 as AtomicBits;
 
     /// A word's bits.
     pub(crate) type Bits = u64;
@@ -45,6 +50,40 @@ mod imp {
     /// A pause is a chance for another thread to run.
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
+    }
+
+    /// Loads that are read-modify-writes of nothing. Loom keeps one last access per atomic, so a thread's load
+    /// just before its exchange hides another thread's earlier load from it, and some interleavings are never
+    /// run; with these they are. Such loads read the latest value, so what a stale load can do is explored
+    /// with plain loads instead.
+    #[cfg(tollgate_rmw_loads)]
+    mod rmw_loads {
+        use loom::sync::atomic::Ordering;
+        use std::ops::Deref;
+
+        macro_rules! atomics {
+            ($($name:ident: $int:ty),*) => {$(
+                #[derive(Debug, Default)]
+                pub(crate) struct $name(loom::sync::atomic::$name);
+
+                impl $name {
+                    pub(crate) fn new(value: $int) -> Self {
+                        Self(loom::sync::atomic::$name::new(value))
+                    }
+                    pub(crate) fn load(&self, order: Ordering) -> $int {
+                        self.0.fetch_or(0, order)
+                    }
+                }
+
+                impl Deref for $name {
+                    type Target = loom::sync::atomic::$name;
+                    fn deref(&self) -> &Self::Target {
+                        &self.0
+                    }
+                }
+            )*};
+        }
+        atomics!(AtomicU32: u32, AtomicU64: u64);
     }
 }
 

@@ -2,16 +2,21 @@
 
 mod agent_velocity;
 mod config;
+pub(crate) mod contained;
 mod context;
 mod decision;
+mod pipeline;
 mod velocity;
 
 pub use agent_velocity::{
     AgentVelocityArithmetic, AgentVelocityGuard, AgentVelocityGuardBuilder, AgentVelocityRemaining,
 };
+pub(crate) use config::limit_names;
 pub use config::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
 pub use context::{Capability, GuardContext, MonetaryAmount, Scope, ToolCallRequest, ToolGrant};
 pub use decision::{Details, GuardDecision, GuardEvidence, Verdict};
+pub use pipeline::GuardPipeline;
+pub(crate) use pipeline::Tally;
 pub use velocity::{VelocityArithmetic, VelocityGuard, VelocityGuardBuilder, VelocityRemaining};
 
 use crate::Plan;

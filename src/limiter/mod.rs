@@ -170,6 +170,11 @@ impl<K: Key + ?Sized> Limiter<K> {
         crate::table::is_lock_free()
     }
 
+    #[cfg(tollgate_loom)]
+    pub(crate) fn table_for_models(&self) -> &crate::table::Table {
+        &self.table
+    }
+
     /// Bytes reserved; pages that no key has touched cost nothing yet.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()

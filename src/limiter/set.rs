@@ -115,6 +115,11 @@ impl LimitSet {
         snapshot(&self.table)
     }
 
+    #[cfg(tollgate_loom)]
+    pub(crate) fn table_for_models(&self) -> &crate::table::Table {
+        &self.table
+    }
+
     /// Bytes reserved; pages that no key has touched cost nothing yet.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()

@@ -3,8 +3,9 @@
 use super::{Kind, NANOS_PER_SEC, Quota};
 use crate::ConfigError;
 
-/// Five years of 365.25 days in nanoseconds: the shortest horizon a limit may have.
-const MIN_HORIZON: u64 = 5 * YEAR;
+/// Five years of 365.25 days in nanoseconds: the shortest horizon a limit may have. (The model checker's narrow
+/// words count small times.)
+const MIN_HORIZON: u64 = if cfg!(tollgate_loom) { 1_000 } else { 5 * YEAR };
 const YEAR: u64 = 31_557_600 * NANOS_PER_SEC;
 /// The ticks tried, finest first.
 const TICKS: [u64; 3] = [1, 1_000, 1_000_000];
@@ -33,8 +34,8 @@ pub struct Arithmetic {
     units_per_step: u64,
     units_per_token: u64,
     capacity_units: u64,
-    /// The last step that can be decided: `accrued + capacity` still fits the mark.
-    last_step: u64,
+    /// The last nanosecond that can be decided: `accrued + capacity` still fits the mark.
+    horizon: u64,
 }
 
 /// The answer of [`Arithmetic::decide`].
@@ -61,11 +62,12 @@ pub enum Decision {
 
 impl Arithmetic {
     pub(super) fn new(quota: &Quota, bits: u32) -> Result<Self, ConfigError> {
-        debug_assert!((1..=64).contains(&bits));
-        let max_mark = if bits >= 64 { u64::MAX } else { (1u64 << bits) - 1 };
+        if !(1..=64).contains(&bits) {
+            return Err(ConfigError::new("bits", bits, "1 to 64"));
+        }
         let mut refused = None;
         for shape in shapes(quota)? {
-            match shape.within(max_mark, quota) {
+            match shape.within(mask(bits), quota) {
                 Ok(line) => return Ok(line),
                 Err(error) => refused = Some(error),
             }
@@ -76,13 +78,17 @@ impl Arithmetic {
     /// Units released from time 0 to `now`. Saturates at the horizon.
     #[inline]
     pub fn accrued(&self, now: u64) -> u64 {
-        // Within the horizon the product fits: `last_step * units_per_step` was checked at construction.
-        self.step_at(now).min(self.last_step) * self.units_per_step
+        // The product fits up to the horizon, which was chosen for that.
+        self.step_at(now.min(self.horizon)) * self.units_per_step
     }
 
     #[inline]
     fn step_at(&self, now: u64) -> u64 {
-        let t = now.saturating_add(self.phase);
+        let Some(t) = now.checked_add(self.phase) else {
+            // The last period that the clock can tell, which ends past its largest time.
+            let t = u128::from(now) + u128::from(self.phase);
+            return (t / u128::from(self.step)) as u64;
+        };
         // Division by a constant is several times cheaper than by a variable.
         match self.step {
             1 => t,
@@ -115,11 +121,10 @@ impl Arithmetic {
         if units == 0 {
             return Decision::Admit { mark };
         }
-        let step = self.step_at(now);
-        if step > self.last_step {
+        if now > self.horizon {
             return Decision::PastHorizon;
         }
-        let accrued = step * self.units_per_step;
+        let accrued = self.step_at(now) * self.units_per_step;
         let base = mark.max(accrued);
         // `accrued + capacity` fits by the horizon, so comparing differences cannot wrap.
         if base - accrued > self.capacity_units - units {
@@ -156,11 +161,9 @@ impl Arithmetic {
         if self.units_per_step == 0 {
             return None;
         }
-        let step = units.div_ceil(self.units_per_step);
-        if step > self.last_step {
-            return None;
-        }
-        Some(step.saturating_mul(self.step).saturating_sub(self.phase))
+        let step = u128::from(units.div_ceil(self.units_per_step));
+        let at = (step * u128::from(self.step)).saturating_sub(u128::from(self.phase));
+        u64::try_from(at).ok().filter(|&at| at <= self.horizon)
     }
 
     /// The capacity in whole tokens.
@@ -199,8 +202,7 @@ impl Arithmetic {
 
     /// The last nanosecond at which this limit can decide; later calls get [`Decision::PastHorizon`].
     pub fn horizon(&self) -> u64 {
-        let end = (u128::from(self.last_step) + 1) * u128::from(self.step) - 1;
-        u64::try_from(end.saturating_sub(u128::from(self.phase))).unwrap_or(u64::MAX)
+        self.horizon
     }
 
     /// [`horizon`](Self::horizon) in years of 365.25 days. For display only.
@@ -225,7 +227,7 @@ impl Shape {
 
     /// Bits of a mark that lasts five years.
     fn bits(&self) -> u32 {
-        let steps = u128::from((MIN_HORIZON.saturating_add(self.phase)) / self.step);
+        let steps = (u128::from(MIN_HORIZON) + u128::from(self.phase)) / u128::from(self.step);
         let most = steps.saturating_mul(self.units_per_step).saturating_add(self.capacity_units());
         128 - most.leading_zeros()
     }
@@ -236,19 +238,23 @@ impl Shape {
         if capacity_units > max {
             return Err(self.too_big("capacity", quota.capacity(), max, self.units_per_token));
         }
-        let last_step = match self.units_per_step {
-            0 => u128::from(u64::MAX),
-            units => (max - capacity_units) / units,
+        // The last step whose line and capacity fit the mark ends just before the next one begins.
+        let horizon = match self.units_per_step {
+            0 => u64::MAX,
+            units => {
+                let last_step = (max - capacity_units) / units;
+                let end = (last_step + 1) * u128::from(self.step) - 1 - u128::from(self.phase);
+                u64::try_from(end).unwrap_or(u64::MAX)
+            }
         };
-        let last_step = last_step.min(u128::from(u64::MAX / self.step)) as u64;
         let line = Arithmetic {
             step: self.step,
             phase: self.phase,
-            // Above u64 the horizon below is 0 steps, which is refused.
+            // Above u64 the horizon is within the first step, which is refused below.
             units_per_step: u64::try_from(self.units_per_step).unwrap_or(u64::MAX),
             units_per_token: u64::try_from(self.units_per_token).unwrap_or(u64::MAX),
             capacity_units: capacity_units as u64,
-            last_step,
+            horizon,
         };
         if line.horizon() < MIN_HORIZON {
             let years = f64::from(u32::try_from(MIN_HORIZON / YEAR).unwrap_or(u32::MAX));
@@ -294,19 +300,24 @@ fn shapes(quota: &Quota) -> Result<Vec<Shape>, ConfigError> {
             check_period(period)?;
             vec![Shape {
                 step: period,
-                phase: (period - anchor % period) % period,
+                phase: (period - anchor) % period,
                 units_per_step: u128::from(limit),
                 units_per_token: 1,
                 capacity: limit,
             }]
         }
-        Kind::MilliToken { capacity, milli_per_ms, .. } => vec![Shape {
-            step: 1_000_000,
-            phase: 0,
-            units_per_step: u128::from(milli_per_ms),
-            units_per_token: 1_000,
-            capacity,
-        }],
+        Kind::MilliToken { capacity, milli_per_ms, .. } => {
+            // Thousandths per millisecond, reduced: the same instants, and a longer horizon.
+            let (up, down) = (u128::from(milli_per_ms), 1_000);
+            let divisor = gcd(up, down);
+            vec![Shape {
+                step: 1_000_000,
+                phase: 0,
+                units_per_step: up / divisor,
+                units_per_token: down / divisor,
+                capacity,
+            }]
+        }
     })
 }
 
@@ -355,10 +366,13 @@ fn mask(bits: u32) -> u64 {
 }
 
 fn check_period(period: u64) -> Result<(), ConfigError> {
-    if period == 0 {
-        return Err(ConfigError::new("period", "0ns", "1 ns to about 584 years"));
+    const ACCEPTED: &str = "1 ns to about 584 years";
+    match period {
+        0 => Err(ConfigError::new("period", "0ns", ACCEPTED)),
+        // Where a longer `Duration` saturates: taken for a period, it would refill faster than asked.
+        u64::MAX => Err(ConfigError::new("period", format!("{period}ns or more"), ACCEPTED)),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn gcd(a: u128, b: u128) -> u128 {

@@ -16,6 +16,8 @@
 //! units instead of time, which keeps every rate exact.
 
 mod arithmetic;
+#[cfg(test)]
+mod pair_tests;
 
 pub(crate) use arithmetic::pair_arithmetic;
 pub use arithmetic::{Arithmetic, Decision};
@@ -46,7 +48,8 @@ pub struct Quota(pub(crate) Kind);
 pub(crate) enum Kind {
     /// Continuous refill of `tokens` per `period` nanoseconds, up to `burst` tokens.
     Bucket { tokens: u64, period: u64, burst: u64 },
-    /// `limit` tokens at once at `anchor + n * period`, none in between, unused ones lost.
+    /// `limit` tokens at once at `anchor + n * period`, none in between, unused ones lost; the anchor is below
+    /// the period.
     Window { limit: u64, period: u64, anchor: u64 },
     /// The guards' documented arithmetic: see [`Quota::milli_token`].
     MilliToken { capacity: u64, milli_per_ms: u64, asked: u64, window_secs: u64 },
@@ -102,7 +105,11 @@ impl Quota {
     #[must_use]
     pub fn anchored_at(self, anchor: Duration) -> Self {
         match self.0 {
-            Kind::Window { limit, period, .. } => Self(Kind::Window { limit, period, anchor: nanos(anchor) }),
+            Kind::Window { limit, period, .. } => {
+                // Only the place within a period matters, and it fits however far away the anchor is.
+                let anchor = anchor.as_nanos() % u128::from(period.max(1));
+                Self(Kind::Window { limit, period, anchor: anchor as u64 })
+            }
             _ => self,
         }
     }
@@ -182,17 +189,18 @@ fn check_window_secs(window_secs: u64) -> Result<(), ConfigError> {
 
 /// `max(1, round(per_window * burst_factor))`, or 0 for a limit of 0.
 fn burst_capacity(per_window: u64, burst_factor: f64) -> Result<u64, ConfigError> {
-    const MOST: f64 = (1u64 << 63) as f64;
+    const MOST: u128 = 1 << 63;
     if !burst_factor.is_finite() || burst_factor <= 0.0 {
         return Err(ConfigError::new("burst_factor", burst_factor, "a finite number above 0"));
     }
     if per_window == 0 {
         return Ok(0);
     }
-    if burst_factor == 1.0 {
-        return Ok(per_window); // exact above 2^53 too
-    }
-    let capacity = (per_window as f64 * burst_factor).round();
+    let capacity = if burst_factor == 1.0 {
+        u128::from(per_window) // exact above 2^53 too
+    } else {
+        (per_window as f64 * burst_factor).round() as u128
+    };
     if capacity > MOST {
         return Err(ConfigError::new(
             "burst_factor",

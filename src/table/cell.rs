@@ -15,10 +15,13 @@ const INLINE: usize = KEY_WORDS * 8 - 1;
 /// In place of a length: the key is boxed.
 const BOXED: u64 = 0xff;
 
-/// Fields of a boxed key.
+/// Fields of a boxed key. (The model's cells are too small for one, and its keys are short.)
 const HASH: usize = 1;
-const LENGTH: usize = 2;
-const POINTER: usize = 3;
+const LENGTH: usize = field(2);
+const POINTER: usize = field(3);
+const fn field(index: usize) -> usize {
+    if index < KEY_WORDS { index } else { KEY_WORDS - 1 }
+}
 /// While the cell is free: the next cell of its free list.
 const NEXT: usize = KEY_WORDS - 1;
 

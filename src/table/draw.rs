@@ -173,31 +173,30 @@ impl Table {
     /// The pure decision on one word.
     #[inline]
     fn decide(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Result<(Lanes, Word), Refusal> {
-        let mut buckets = self.limits.read(word);
+        let before = self.limits.read(word);
+        let mut buckets = before;
         let mut lanes: Lanes = [None; 2];
-        for lane in 0..2 {
-            if costs[lane] == 0 {
+        for (lane, &cost) in costs.iter().enumerate() {
+            if cost == 0 {
                 continue;
             }
-            match buckets.draw(lane, costs[lane], now) {
+            match buckets.draw(lane, cost, now) {
                 Ok(draw) => lanes[lane] = Some(Admission::new(draw, buckets.arithmetic(lane), now)),
-                Err(_) => return Err(self.refusal(word, limit, costs, now)),
+                Err(_) => return Err(self.refusal(before, limit, costs, now)),
             }
         }
         Ok((lanes, self.limits.drawn(word, &buckets)))
     }
 
-    /// Why `costs` are refused: of several exhausted lanes the one with the longest wait.
+    /// Why `costs` are refused: of several exhausted lanes the one with the longest wait. Takes the reading that
+    /// was refused: another one could find the limit reconfigured, and nothing to refuse.
     #[cold]
-    fn refusal(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Refusal {
-        let buckets = self.limits.read(word);
+    fn refusal(&self, buckets: Buckets<'_>, limit: u32, costs: Costs, now: u64) -> Refusal {
         let mut worst = Worst::default();
-        for lane in 0..2 {
-            if costs[lane] > 0 {
-                let mut copy = buckets;
-                if let Err(decision) = copy.draw(lane, costs[lane], now) {
-                    worst.offer(|| self.explain(decision, limit, lane, costs[lane], now));
-                }
+        for (lane, &cost) in costs.iter().enumerate().filter(|&(_, &cost)| cost > 0) {
+            let mut copy = buckets;
+            if let Err(decision) = copy.draw(lane, cost, now) {
+                worst.offer(|| self.explain(decision, limit, lane, cost, now));
             }
         }
         worst.0.expect("a lane refused")
@@ -242,12 +241,11 @@ impl Table {
     /// A cost above the capacity, if there is one: checked before anything is looked up.
     #[inline]
     pub(crate) fn impossible(&self, limit: u32, costs: Costs) -> Option<Refusal> {
-        for lane in 0..2 {
-            if costs[lane] > 0 && self.limits.arithmetic(limit, lane).units(costs[lane]).is_none() {
-                return Some(self.explain(Decision::Impossible, limit, lane, costs[lane], 0));
-            }
-        }
-        None
+        let (lane, &cost) = costs
+            .iter()
+            .enumerate()
+            .find(|&(lane, &cost)| cost > 0 && self.limits.arithmetic(limit, lane).units(cost).is_none())?;
+        Some(self.explain(Decision::Impossible, limit, lane, cost, 0))
     }
 
     /// The buckets of `key` as they are now, and the time of the reading.

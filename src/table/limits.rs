@@ -20,7 +20,8 @@ pub enum Keep {
     /// What is owed stays owed: with `d` tokens drawn and not yet refilled, `new capacity - d` are available
     /// (none, while `d` is above it).
     AsIs,
-    /// The filled share stays: half full stays half full, rounded down.
+    /// The filled share stays: half full stays half full, rounded down, and empty stays empty, however much is
+    /// owed.
     Proportional,
     /// Every bucket starts full.
     Reset,
@@ -319,10 +320,15 @@ fn convert(mark: u64, old: &Arithmetic, new: &Definition) -> u64 {
     let debt = u128::from(mark.saturating_sub(old.accrued(new.since)));
     let (to, from) = match new.keep {
         Keep::Reset => return line,
+        _ if debt == 0 => return line,
         Keep::AsIs => (new.arithmetic.units_per_token(), old.units_per_token()),
+        // Empty stays empty, even if an earlier change to a smaller capacity left more owed than that.
+        Keep::Proportional if debt >= u128::from(old.capacity_units()) => {
+            return line.saturating_add(new.arithmetic.capacity_units());
+        }
         Keep::Proportional => (new.arithmetic.capacity_units(), old.capacity_units()),
     };
-    // Rounded up: what is owed is never forgotten. An old capacity of 0 owes nothing.
-    let owed = debt.saturating_mul(u128::from(to)).div_ceil(u128::from(from.max(1)));
+    // Rounded up: what is owed is never forgotten.
+    let owed = debt.saturating_mul(u128::from(to)).div_ceil(u128::from(from));
     u64::try_from(u128::from(line).saturating_add(owed)).unwrap_or(u64::MAX)
 }

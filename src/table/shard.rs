@@ -23,7 +23,8 @@ struct FreeList {
     /// The first stacked cell plus 1, under a tag that changes with every exchange: a cell that was popped and
     /// pushed again meanwhile must not be mistaken for the one that was seen.
     head: AtomicU64,
-    /// The next cell that was never used.
+    /// The shard's own cells; those from `unused` on were never handed out.
+    start: u32,
     unused: AtomicU32,
     end: u32,
     /// Cells popped less cells pushed. Cells move between shards, so one shard's count may be negative.
@@ -40,6 +41,7 @@ impl Shard {
     pub(crate) fn new(directory: u64, cells: Range<u32>) -> Self {
         let free = FreeList {
             head: AtomicU64::new(0),
+            start: cells.start,
             unused: AtomicU32::new(cells.start),
             end: cells.end,
             taken: AtomicIsize::new(0),
@@ -101,6 +103,30 @@ impl Shard {
                 Err(found) => seen = found,
             }
         }
+    }
+
+    /// The shard's own cells that were ever handed out.
+    pub(crate) fn used(&self) -> Range<u32> {
+        self.free.start..self.free.unused.load(Ordering::Acquire)
+    }
+
+    /// The stacked cells, when nobody pushes or pops.
+    #[cfg(tollgate_loom)]
+    pub(crate) fn stacked(&self, cells: &[Cell]) -> Vec<u32> {
+        let mut all = Vec::new();
+        let mut next = self.free.head.load(Ordering::Acquire) & ((1 << INDEX) - 1);
+        while next != 0 {
+            assert!(all.len() < cells.len(), "the free list loops");
+            all.push((next - 1) as u32);
+            next = cells[next as usize - 1].next_free();
+        }
+        all
+    }
+
+    /// The shard's own cells that were never handed out.
+    #[cfg(tollgate_loom)]
+    pub(crate) fn never_used(&self) -> Range<u32> {
+        self.used().end..self.free.end
     }
 
     /// Cells popped less cells pushed.

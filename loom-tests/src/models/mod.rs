@@ -1,0 +1,16 @@
+//! The models, by what they are about.
+
+mod commit;
+mod draw;
+mod insert;
+mod rebuild;
+
+use crate::explore::Model;
+
+pub fn all() -> Vec<Model> {
+    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS]
+        .into_iter()
+        .flat_map(|models| models.iter())
+        .map(|&Model { name, proves, bound, execution }| Model { name, proves, bound, execution })
+        .collect()
+}

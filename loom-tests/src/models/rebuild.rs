@@ -1,0 +1,113 @@
+//! Directories that are rebuilt under lookups, inserts and draws.
+
+use crate::explore::Model;
+use crate::fixture::*;
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "insert-against-rebuild",
+        proves: "a key inserted while its directory is rebuilt is found afterwards, once",
+        bound: 3,
+        execution: insert_against_rebuild,
+    },
+    Model {
+        name: "draw-against-rebuild",
+        proves: "a draw during a rebuild is neither lost nor doubled",
+        bound: 3,
+        execution: draw_against_rebuild,
+    },
+    Model {
+        name: "recycled-array",
+        proves: "a lookup that sleeps through two rebuilds of its array still finds its key",
+        bound: 3,
+        execution: recycled_array,
+    },
+    Model {
+        name: "two-rebuilds",
+        proves: "two rebuilds at once and an insert lose nothing and share no array",
+        bound: 2,
+        execution: two_rebuilds,
+    },
+    Model {
+        name: "crowded",
+        proves: "inserts that find the directory crowded rebuild it together, and all keys are there",
+        bound: 2,
+        execution: crowded,
+    },
+];
+
+fn insert_against_rebuild() {
+    // A third cell, so that both threads can hold one while they settle whose is published.
+    let buckets = limiter(3, 3, &ManualClock::new());
+    buckets.check(&2).unwrap();
+    let other = buckets.clone();
+    let thread = thread::spawn(move || {
+        other.rebuild();
+        other.check(&1).unwrap()
+    });
+    let mine = buckets.check(&1).unwrap();
+    disjoint([mine, thread.join().unwrap()]);
+    buckets.audit();
+    assert_eq!((buckets.peek(&1), buckets.peek(&2)), (1, 2));
+}
+
+fn draw_against_rebuild() {
+    let buckets = limiter(4, 2, &ManualClock::new());
+    let first = buckets.check(&1).unwrap();
+    let other = buckets.clone();
+    let thread = thread::spawn(move || {
+        other.rebuild();
+        other.rebuild();
+        other.check(&1).unwrap()
+    });
+    let mine = buckets.check(&1).unwrap();
+    disjoint([first, mine, thread.join().unwrap()]);
+    buckets.audit();
+    assert_eq!((buckets.peek(&1), buckets.len()), (1, 1));
+}
+
+fn recycled_array() {
+    let buckets = limiter(2, 2, &ManualClock::new());
+    buckets.check(&1).unwrap();
+    let other = buckets.clone();
+    let thread = thread::spawn(move || {
+        other.rebuild();
+        other.rebuild();
+    });
+    assert_eq!(buckets.peek(&1), 1, "the bucket was there all the time");
+    thread.join().unwrap();
+    buckets.audit();
+}
+
+fn two_rebuilds() {
+    let buckets = limiter(3, 2, &ManualClock::new());
+    let (one, two) = (buckets.clone(), buckets.clone());
+    let first = thread::spawn(move || {
+        one.rebuild();
+        one.check(&1).unwrap()
+    });
+    let second = thread::spawn(move || two.rebuild());
+    buckets.rebuild();
+    let mine = buckets.check(&1).unwrap();
+    second.join().unwrap();
+    disjoint([mine, first.join().unwrap()]);
+    buckets.audit();
+    assert_eq!((buckets.peek(&1), buckets.len()), (1, 1));
+}
+
+fn crowded() {
+    let clock = ManualClock::new();
+    let buckets = limiter(1, 3, &clock);
+    // An array of 8 slots is crowded at 6: five of them name buckets that are gone.
+    for key in 10..15 {
+        buckets.check(&key).unwrap();
+        clock.advance(TURN);
+        buckets.prune_refilled();
+    }
+    let other = buckets.clone();
+    let thread = thread::spawn(move || other.check(&1).is_ok() & other.check(&2).is_ok());
+    buckets.check(&3).unwrap();
+    assert!(thread.join().unwrap());
+    buckets.audit();
+    assert_eq!([1, 2, 3].map(|key| buckets.peek(&key)), [0, 0, 0]);
+}

@@ -1,0 +1,67 @@
+//! Tools: what a kernel dispatches to.
+
+use crate::guard::ToolCallRequest;
+
+/// Something that a kernel can run for a call.
+///
+/// Any function of a request is a tool, if its output turns into a [`ToolOutput`] as text does:
+///
+/// ```
+/// use tollgate::guard::ToolCallRequest;
+/// use tollgate::kernel::{Kernel, ToolError};
+///
+/// let mut kernel = Kernel::new();
+/// kernel.register_tool("math", "double", |request: &ToolCallRequest| {
+///     let number: i64 = request.arguments.parse().map_err(|error| {
+///         ToolError::InvalidArguments(format!("{:?} is not a number: {error}", request.arguments))
+///     })?;
+///     Ok((number * 2).to_string())
+/// });
+/// ```
+pub trait Tool: Send + Sync {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Whatever kept it from its output.
+    fn call(&self, request: &ToolCallRequest) -> Result<ToolOutput, ToolError>;
+}
+
+impl<F, O> Tool for F
+where
+    F: Fn(&ToolCallRequest) -> Result<O, ToolError> + Send + Sync,
+    O: Into<ToolOutput>,
+{
+    fn call(&self, request: &ToolCallRequest) -> Result<ToolOutput, ToolError> {
+        self(request).map(Into::into)
+    }
+}
+
+/// What a tool gave back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// The content, opaque to the kernel.
+    pub content: String,
+}
+
+impl From<String> for ToolOutput {
+    fn from(content: String) -> Self {
+        Self { content }
+    }
+}
+impl From<&str> for ToolOutput {
+    fn from(content: &str) -> Self {
+        Self { content: content.into() }
+    }
+}
+
+/// Why a tool gave nothing back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The caller must mend the arguments; the text says what is wrong with them.
+    #[error("invalid arguments: {0}")]
+    InvalidArguments(String),
+    /// The tool could not do its work; the text says why.
+    #[error("{0}")]
+    Failed(String),
+}
