@@ -174,7 +174,7 @@ impl Policy {
                     (Some(agent), _) if !session => {
                         stage.add(name, quota, format!("agent {agent:?}"), Some(1))
                     }
-                    _ => stage.flaw(name, "missing-field"),
+                    _ => stage.keyless(name, quota),
                 }
             }
             stages.push(stage);
@@ -185,7 +185,7 @@ impl Policy {
             for (name, quota) in limits {
                 let Some(quota) = *quota else { continue };
                 let Some(capability) = text("capability") else {
-                    stage.flaw(name, "missing-field");
+                    stage.keyless(name, quota);
                     continue;
                 };
                 let cell = format!("{capability:?} {}", text("grant").unwrap_or("0".into()));
@@ -207,7 +207,7 @@ impl Policy {
                 }
                 let parts: Option<Vec<_>> = rule.key.iter().map(|field| text(field)).collect();
                 let Some(parts) = parts else {
-                    stage.flaw(&rule.name, "missing-field");
+                    stage.keyless(&rule.name, rule.quota);
                     continue;
                 };
                 let cost = match rule.cost {
@@ -230,6 +230,11 @@ impl Policy {
 impl Stage {
     fn add(&mut self, limit: &str, quota: Quota, cell: String, cost: Option<i128>) {
         self.draws.push(Draw { limit: limit.into(), quota, cell, cost });
+    }
+    /// The event lacks a field of the limit's key.
+    fn keyless(&mut self, limit: &str, quota: Quota) {
+        self.add(limit, quota, "nobody".into(), None);
+        self.flaw(limit, "missing-field");
     }
     fn flaw(&mut self, limit: &str, reason: &'static str) {
         self.flaw.get_or_insert((limit.into(), reason));

@@ -91,7 +91,9 @@ impl Policy {
             let quota = refill.quota(per_window, window_secs, burst_factor);
             let checked = quota.and_then(|quota| quota.arithmetic(64).map(|_| quota));
             let quota = checked.map_err(|error| match error.field {
-                field @ ("window_secs" | "burst_factor") => self.guard_mistake(guard, places, field, &error),
+                field @ ("window_secs" | "burst_factor") if places.has(field) => {
+                    self.guard_mistake(guard, places, field, &error)
+                }
                 _ => self.guard_mistake(guard, places, key, &error),
             })?;
             quotas.push(GuardLimit { name, quota });

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 pub struct Draw {
     pub limit: String,
     pub quota: Quota,
-    /// The bucket's key, and with it its cell: the two limits of one grant share one.
+    /// The bucket's key, and with it its cell: the two limits of one grant share one. Of an event without a key
+    /// nobody's.
     pub cell: String,
-    /// `None`: the cost cannot be judged, only what is left be told.
+    /// `None`: the limit cannot be judged, only what is left be told.
     pub cost: Option<i128>,
 }
 
