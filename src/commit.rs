@@ -30,7 +30,7 @@
 //! without either, two threads can help each other for ever.
 
 use crate::append::AppendList;
-use crate::sync::{AtomicBits, AtomicU32, AtomicU64, Bits, Ordering, UnsafeCell, spin_loop};
+use crate::sync::{AtomicBits, AtomicU32, AtomicU64, Bits, Ordering, UnsafeCell, seeded_bug, spin_loop};
 use crate::word::{DESCRIPTOR, SEQUENCE, Word};
 use crossbeam_epoch as epoch;
 use crossbeam_utils::CachePadded;
@@ -269,7 +269,9 @@ fn claim(descriptor: &Descriptor) -> Option<u64> {
 /// The cells must stay alive until this returns.
 pub(crate) unsafe fn commit(entries: &mut [Entry]) -> bool {
     // Address order makes nested help ascend.
-    entries.sort_unstable_by_key(|entry| entry.cell);
+    if !seeded_bug!("unsorted") {
+        entries.sort_unstable_by_key(|entry| entry.cell);
+    }
     debug_assert!(entries.windows(2).all(|pair| pair[0].cell != pair[1].cell));
     let (number, sequence, give_back) = begin();
     let descriptor = pool().all.get(number);
@@ -307,12 +309,15 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
     let descriptor = pool().all.get(number);
     let mut seen = Control(descriptor.control.load(Ordering::Acquire));
     loop {
-        if seen.sequence() != marker.marker_sequence() {
+        if !seeded_bug!("sequence-ignored") && seen.sequence() != marker.marker_sequence() {
             return; // it ended, and the marker with it
         }
         if seen.participants() == (1 << PARTICIPANTS) - 1 {
             spin_loop(); // 65,534 helpers at once: one of them is about to finish
             return;
+        }
+        if seeded_bug!("helpers-uncounted") {
+            break;
         }
         let joined = Control(seen.0 + 1);
         // Relaxed on success would do: the entries came with the marker. Acquire keeps the argument local.
@@ -322,6 +327,9 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
         }
     }
     if seen.state() == State::Undecided {
+        if seeded_bug!("count-lowered-early") {
+            descriptor.control.fetch_sub(1, Ordering::Release);
+        }
         // SAFETY: undecided under the pin, so its owner is inside its call and its tables are alive or retired
         // after the pin; we are counted, so the entries are stable.
         unsafe { run(descriptor, number, seen.sequence()) };
@@ -336,7 +344,10 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
     }
     // Release: our reads of the entries, and the release of a marker that we installed late, come before the
     // descriptor's reuse. Last of all.
-    descriptor.control.fetch_sub(1, Ordering::Release);
+    if !seeded_bug!("helpers-uncounted") && !seeded_bug!("count-lowered-early") {
+        let order = if seeded_bug!("lower-relaxed") { Ordering::Relaxed } else { Ordering::Release };
+        descriptor.control.fetch_sub(1, order);
+    }
 }
 
 /// Install, decide, release: what every participant of an undecided operation does.
@@ -349,6 +360,12 @@ unsafe fn run(descriptor: &Descriptor, number: u32, sequence: u64) -> State {
         let entries: &Vec<Entry> = unsafe { &*entries };
         // SAFETY: by this function's contract.
         if let Some(outcome) = unsafe { install(descriptor, entries, number, sequence) } {
+            if seeded_bug!("released-undecided") && outcome == State::Succeeded {
+                for entry in entries {
+                    // SAFETY: by this function's contract.
+                    release(unsafe { entry.cell() }, entry, number, sequence, outcome);
+                }
+            }
             decide(descriptor, sequence, outcome);
         }
         let state = Control(descriptor.control.load(Ordering::Acquire)).state();
@@ -374,13 +391,15 @@ unsafe fn install(descriptor: &Descriptor, entries: &[Entry], number: u32, seque
             // Release: the descriptor's entries and sequence are visible to whoever reads the marker; and the
             // key that was compared belongs to the old word's life. Acquire: another operation's marker is
             // followed by its entries.
-            match cell.compare_exchange(entry.old.0, marker.0, Ordering::AcqRel, Ordering::Acquire) {
+            let order = if seeded_bug!("install-relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+            match cell.compare_exchange(entry.old.0, marker.0, order, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(found) if found == marker.0 => break,
                 Err(found) if Word(found).is_reserved() => {
                     // Before helping from inside our own install: are we still needed?
                     let own = Control(descriptor.control.load(Ordering::Acquire));
-                    if own.state() != State::Undecided || own.sequence() != sequence {
+                    let needed = own.state() == State::Undecided && own.sequence() == sequence;
+                    if !needed && !seeded_bug!("own-state-unchecked") {
                         return None;
                     }
                     help(cell, Word(found));
@@ -409,5 +428,6 @@ fn release(cell: &AtomicBits, entry: &Entry, number: u32, sequence: u64, state: 
     let marker = Word::marker(entry.reserved, number, sequence);
     let word = if state == State::Succeeded { entry.new } else { entry.old };
     // Release: the decision comes before its effect.
-    let _ = cell.compare_exchange(marker.0, word.0, Ordering::Release, Ordering::Relaxed);
+    let order = if seeded_bug!("release-relaxed") { Ordering::Relaxed } else { Ordering::Release };
+    let _ = cell.compare_exchange(marker.0, word.0, order, Ordering::Relaxed);
 }

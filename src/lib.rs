@@ -1,4 +1,63 @@
 //! Decides whether an agent's call may go ahead: how often, and for how much money.
+//!
+//! | to limit | use |
+//! |---|---|
+//! | anything by a key of your own | [`Limiter`] |
+//! | several things at once, all or nothing | [`LimitSet`] and [`Plan`] |
+//! | calls and spend per grant of a capability | [`guard::VelocityGuard`] |
+//! | requests per agent and session | [`guard::AgentVelocityGuard`] |
+//! | every call of a kernel, by several guards | [`guard::GuardPipeline`] on a [`kernel::Kernel`] |
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Limiter, quota::Quota};
+//!
+//! let limiter = Limiter::<str>::builder(Quota::per_minute(100).burst(150)).build()?;
+//! match limiter.check("alice") {
+//!     Ok(admission) => assert_eq!(admission.remaining, 149),
+//!     Err(refusal) => println!("{refusal}"), // which limit, what it lacks, when to retry
+//! }
+//! # Ok::<(), tollgate::ConfigError>(())
+//! ```
+//!
+//! # Decisions
+//!
+//! A limit releases tokens along a *refill line*; a bucket is one integer, its *mark*: the point of that line up to
+//! which tokens are spoken for. A draw fits if `max(mark, accrued) + cost <= accrued + capacity` ([`quota`]). All
+//! arithmetic after construction is on integers, and exact: a retry at the hint of a [`Refusal`] succeeds if nobody
+//! else drew, and fails a nanosecond (or one of the limit's ticks) earlier.
+//!
+//! A refused draw changes nothing: no token, no bucket, no key. A cost of 0 is a peek. A cost above the capacity is
+//! refused as [impossible](Reason::Impossible), since no wait helps.
+//!
+//! # Bounds
+//!
+//! A table of buckets has a fixed number of cells. A bucket that is full again may be forgotten, since a key without
+//! a bucket has a full one; a drained one is never forgotten to make room. A newcomer for whom there is no room is
+//! refused ([table full](Reason::TableFull)), in the same time at any table size.
+//!
+//! # Threads
+//!
+//! Everything that decides takes `&self` and no lock, and no thread waits for another that stopped. Draws are
+//! linearizable, those of one [`Plan`] together. Counts and iteration are weak snapshots: exact when nobody draws.
+//!
+//! Unwinding out of a caller's code (a clock, a tool, a guard) leaves tables whole: nothing is drawn, and a cell in
+//! hand goes back.
+//!
+//! # Time
+//!
+//! A [`time::Clock`] counts nanoseconds from its own start. The default is the standard library's monotonic clock;
+//! [`time::CoarseClock`] is several times cheaper to read and [`time::ManualClock`] moves by hand.
+//!
+//! # Failing closed
+//!
+//! What cannot be judged is refused: a guard's error, a time past a limit's [horizon](quota::Arithmetic::horizon),
+//! a full table. What cannot be built says which field is wrong and what is accepted ([`ConfigError`]).
+//!
+//! # Observability
+//!
+//! Refusals carry their reasons as values. The kernel and the guards also emit `tracing` events under the targets
+//! `tollgate::kernel` and `tollgate::guard`.
 
 pub mod baseline;
 pub mod guard;

@@ -88,3 +88,12 @@ mod imp {
 }
 
 pub(crate) use imp::*;
+
+/// Is this seeded bug compiled in? Never in a build that ships: `loom-tests/mutants` builds each by
+/// `--cfg tollgate_mutant="name"` and demands that a model catches it.
+macro_rules! seeded_bug {
+    ($name:literal) => {
+        cfg!(tollgate_mutant = $name)
+    };
+}
+pub(crate) use seeded_bug;

@@ -68,7 +68,7 @@ fn run(case: &Case) {
         let exact = model.call(clock.now(), &draws);
         let wait = exact.as_ref().err().map(|refused| refused.retry_after.map(Duration::from_nanos));
         let by_set = draw_all(&set, quotas.len(), cost);
-        let place = format!("{} at {at}, cost {cost}", case.id);
+        let place = format!("{} at {at}, cost {cost} ({})", case.id, case.source);
         assert_eq!(by_set.as_ref().err().map(|refusal| refusal.retry_after), wait, "{place}");
         assert_eq!(answer(by_set), right, "{place}");
         assert_eq!(exact.is_ok(), right == Answer::A, "{place}: the oracle says {exact:?}");

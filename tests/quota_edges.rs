@@ -167,13 +167,18 @@ fn a_burst_factor_that_is_not_a_number_above_0_is_refused() {
 }
 
 #[test]
-fn a_burst_factor_that_leads_above_2_to_the_63_is_refused() {
-    for (per_window, factor) in
-        [(1, f64::MAX), (u64::MAX, 1.0), ((1 << 63) + 1, 1.0), (1 << 62, 2.5), (u64::MAX, 0.75)]
-    {
+fn a_capacity_above_2_to_the_63_is_refused_in_the_name_of_the_number_that_is_too_big() {
+    let cases = [
+        (1, f64::MAX, "burst_factor"),
+        (1 << 62, 2.5, "burst_factor"),
+        (u64::MAX, 1.0, "per_window"),
+        ((1 << 63) + 1, 1.0, "per_window"),
+        (u64::MAX, 0.75, "per_window"),
+    ];
+    for (per_window, factor, field) in cases {
         for quota in [Quota::milli_token(per_window, 60, factor), Quota::exact_burst(per_window, 60, factor)]
         {
-            assert_eq!(quota.expect_err("too many tokens").field, "burst_factor", "{per_window} * {factor}");
+            assert_eq!(quota.expect_err("too many tokens").field, field, "{per_window} * {factor}");
         }
     }
     assert_eq!(Quota::exact_burst(1 << 63, 60, 1.0).unwrap().capacity(), 1 << 63);

@@ -79,9 +79,11 @@ impl Stated {
             Stated::Milli { window_secs, .. } | Stated::Exact { window_secs, .. }
                 if window_secs == 0 || window_secs > 18_446_744_073 =>
             {
-                &["window_secs", "burst_factor"]
+                &["window_secs", "burst_factor", "per_window"]
             }
-            Stated::Milli { .. } | Stated::Exact { .. } => &["rate", "capacity", "burst_factor"],
+            Stated::Milli { .. } | Stated::Exact { .. } => {
+                &["rate", "capacity", "burst_factor", "per_window"]
+            }
             Stated::Bucket { .. } | Stated::Window { .. } => &["rate", "capacity"],
         };
         assert!(fields.contains(&error.field), "{self:?}: {error}");

@@ -22,14 +22,14 @@ use traces::{Limit, limit, pause};
 #[derive(Debug, Clone)]
 enum Step {
     Draw(u64),
-    Reload(Limit, Keep),
+    Reload(Box<Limit>, Keep),
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Duration, Step)>> {
     let keep = prop::sample::select(vec![Keep::AsIs, Keep::Proportional, Keep::Reset]);
     let step = prop_oneof![
         3 => (0..45u64).prop_map(Step::Draw),
-        2 => (limit(), keep).prop_map(|(limit, keep)| Step::Reload(limit, keep)),
+        2 => (limit(), keep).prop_map(|(limit, keep)| Step::Reload(Box::new(limit), keep)),
     ];
     prop::collection::vec((pause(), step), 1..40)
 }
@@ -76,7 +76,7 @@ proptest! {
                     limiter.reconfigure(new.quota, keep).unwrap();
                     if new.quota != now_in_force.quota {
                         mark = converted(&mark, &now_in_force.line, &new.line, keep, now);
-                        now_in_force = new;
+                        now_in_force = *new;
                     }
                 }
             }

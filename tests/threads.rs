@@ -39,9 +39,10 @@ fn limiter(quota: Quota, cap: usize, clock: &ManualClock) -> Limiter<str> {
 fn exactly_as_many_callers_are_admitted_as_the_bucket_holds() {
     for capacity in [1, 7, 100, 399] {
         let (quota, line) = per_day(capacity);
-        let limiter = limiter(quota, 4, &ManualClock::new());
+        let clock = ManualClock::new();
+        let limiter = limiter(quota, 4, &clock);
         let told = Told::together(race(8, |_| {
-            let mut told = Told::nothing();
+            let mut told = Told::on(&clock);
             for _ in 0..50 {
                 match limiter.check("k") {
                     Ok(admission) => told.admitted((), 1, &admission),
@@ -65,7 +66,7 @@ fn every_unit_has_one_owner_while_the_bucket_refills() {
     let clock = ManualClock::new();
     let limiter = limiter(quota, 4, &clock);
     let told = Told::together(race(4, |thread| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         for call in 0..2_000 {
             clock.advance(Duration::from_micros(300));
             let cost = (thread + call) as u64 % 5;
@@ -92,7 +93,7 @@ fn a_window_admits_its_limit_in_every_period_to_all_threads_together() {
     let clock = ManualClock::new();
     let limiter = limiter(quota, 4, &clock);
     let told = Told::together(race(4, |_| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         for _ in 0..2_000 {
             clock.advance(Duration::from_micros(70));
             match limiter.check_n("k", 3) {
@@ -137,7 +138,7 @@ fn race_on_pairs(max_invocations: u32, max_spend: u64) -> Told<(u8, &'static str
     let requests: Vec<Vec<_>> =
         (0..3).map(|n| (0..4).map(|cost| request(&format!("cap-{n}"), cost)).collect()).collect();
     let told = Told::together(race(8, |thread| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         for call in 0..600 {
             clock.advance(Duration::from_micros(700));
             let (n, cost) = ((thread + call) % 3, (thread * 7 + call) % 4);
@@ -228,11 +229,12 @@ fn limit_set(limits: &[Quota], cap: usize, clock: &ManualClock) -> LimitSet {
 #[test]
 fn plans_over_the_same_cells_in_any_order_are_all_or_nothing() {
     let lines = [per_day(300), per_day(400), per_day(250)];
-    let set = limit_set(&lines.each_ref().map(|(quota, _)| *quota), 8, &ManualClock::new());
+    let clock = ManualClock::new();
+    let set = limit_set(&lines.each_ref().map(|(quota, _)| *quota), 8, &clock);
     let (a, b, c) = ((0, 0), (1, 0), (2, 0));
     let plans: [&[Bucket]; 4] = [&[a, b], &[b, a], &[c, a, b], &[b, c]];
     let all = race(4, |thread| {
-        let (mut told, mut admitted) = (Told::nothing(), 0u64);
+        let (mut told, mut admitted) = (Told::on(&clock), 0u64);
         for _ in 0..400 {
             admitted += u64::from(draw(&set, plans[thread], 1, &mut told));
         }
@@ -263,7 +265,7 @@ fn plans_that_meet_in_one_shared_cell_balance_while_everything_refills() {
     let clock = ManualClock::new();
     let set = limit_set(&quotas, 16, &clock);
     let told = Told::together(race(6, |thread| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         let own = (1, thread as u8);
         for call in 0..600 {
             clock.advance(Duration::from_micros(90));
@@ -288,9 +290,10 @@ fn plans_that_meet_in_one_shared_cell_balance_while_everything_refills() {
 #[test]
 fn two_draws_of_one_plan_on_one_bucket_own_two_intervals() {
     let (quota, line) = per_day(500);
-    let set = limit_set(&[quota], 4, &ManualClock::new());
+    let clock = ManualClock::new();
+    let set = limit_set(&[quota], 4, &clock);
     let told = Told::together(race(4, |_| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         for _ in 0..150 {
             draw(&set, &[(0, 0), (0, 0)], 1, &mut told);
         }

@@ -44,7 +44,8 @@ fn limit_set(limits: &[Quota], cap: usize, clock: &ManualClock) -> LimitSet {
 fn a_flood_of_newcomers_never_exceeds_the_cap_and_fills_it() {
     for cap in [1, 2, 16, 100] {
         let (quota, line) = per_day(2);
-        let limiter = limiter(quota, cap, &ManualClock::new());
+        let clock = ManualClock::new();
+        let limiter = limiter(quota, cap, &clock);
         let most = AtomicUsize::new(0);
         let watch = || {
             let len = limiter.len();
@@ -53,7 +54,7 @@ fn a_flood_of_newcomers_never_exceeds_the_cap_and_fills_it() {
         };
         let told = while_watching(watch, || {
             Told::together(race(4, |thread| {
-                let mut told = Told::nothing();
+                let mut told = Told::on(&clock);
                 for call in 0..300u32 {
                     let key = (thread as u32) << 16 | call;
                     match limiter.check(&format!("newcomer {key}")) {
@@ -79,9 +80,10 @@ fn one_key_from_many_newcomers_has_one_bucket() {
     // Keys on both sides of what fits in a cell.
     for tail in ["", "-0123456789-0123456789-0123456789-0123456789-0123456789"] {
         let (quota, line) = per_day(3);
-        let limiter = limiter(quota, 1_024, &ManualClock::new());
+        let clock = ManualClock::new();
+        let limiter = limiter(quota, 1_024, &clock);
         let told = Told::together(race(8, |_| {
-            let mut told = Told::nothing();
+            let mut told = Told::on(&clock);
             for key in 0..150u32 {
                 match limiter.check(&format!("{key}{tail}")) {
                     Ok(admission) => told.admitted(key, 1, &admission),
@@ -116,7 +118,7 @@ fn churn(tail: &str) {
     };
     let told = while_watching(watch, || {
         Told::together(race(4, |thread| {
-            let mut told = Told::nothing();
+            let mut told = Told::on(&clock);
             for call in 0..1_500u64 {
                 clock.advance(Duration::from_micros(150));
                 let debtor = call % 8;
@@ -171,7 +173,7 @@ fn keys_that_return_after_they_were_pruned_continue_on_the_same_line() {
     let clock = ManualClock::new();
     let limiter = limiter(quota, 4, &clock);
     let told = Told::together(race(4, |thread| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         for call in 0..2_000 {
             clock.advance(Duration::from_micros(50));
             // Sixteen keys for four places, each used by all threads.
@@ -193,9 +195,10 @@ fn keys_that_return_after_they_were_pruned_continue_on_the_same_line() {
 fn a_plan_that_was_refused_leaves_no_bucket_and_no_debit() {
     const SHARED: u64 = 40;
     let ((shared, shared_line), (own, own_line)) = (per_day(SHARED), per_day(5));
-    let set = limit_set(&[shared, own], 2_048, &ManualClock::new());
+    let clock = ManualClock::new();
+    let set = limit_set(&[shared, own], 2_048, &clock);
     let told = Told::together(race(4, |thread| {
-        let mut told = Told::nothing();
+        let mut told = Told::on(&clock);
         for call in 0..200u64 {
             let key = thread as u64 * 1_000 + call;
             let mut plan = Plan::new();
@@ -229,12 +232,13 @@ fn a_plan_that_was_refused_leaves_no_bucket_and_no_debit() {
 #[test]
 fn a_plan_for_which_there_is_not_room_for_all_leaves_no_bucket() {
     let (quota, line) = per_day(5);
-    let set = limit_set(&[quota, quota], 31, &ManualClock::new());
+    let clock = ManualClock::new();
+    let set = limit_set(&[quota, quota], 31, &clock);
     let told = while_watching(
         || assert!(set.len() <= 31),
         || {
             Told::together(race(4, |thread| {
-                let mut told = Told::nothing();
+                let mut told = Told::on(&clock);
                 for call in 0..100 {
                     let key = (thread * 100 + call) as u64;
                     let mut plan = Plan::new();

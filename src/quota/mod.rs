@@ -201,6 +201,13 @@ fn burst_capacity(per_window: u64, burst_factor: f64) -> Result<u64, ConfigError
     } else {
         (per_window as f64 * burst_factor).round() as u128
     };
+    if capacity > MOST && burst_factor <= 1.0 {
+        return Err(ConfigError::new(
+            "per_window",
+            per_window,
+            format!("a number that times burst_factor {burst_factor} is at or below 2^63"),
+        ));
+    }
     if capacity > MOST {
         return Err(ConfigError::new(
             "burst_factor",

@@ -39,7 +39,7 @@ impl Table {
                 assert!(!keys.contains(&key), "two cells of key {key:?}");
                 let mut bytes = KeyBytes::default();
                 bytes.raw(&key);
-                let found = self.find(&self.pack(bytes));
+                let found = self.find(&self.pack(&bytes));
                 assert!(
                     matches!(found, Find::Hit(hit) if hit.cell == entry.index()),
                     "key {key:?} is out of reach: {found:?}"

@@ -5,7 +5,7 @@
 
 use super::slab::Zeroable;
 use crate::key::KeyBytes;
-use crate::sync::{AtomicBits, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicBits, AtomicU64, Ordering, fence, seeded_bug};
 use crate::word::{Layout, Word};
 use crossbeam_epoch as epoch;
 
@@ -30,15 +30,16 @@ const NEXT: usize = KEY_WORDS - 1;
 pub(crate) struct PackedKey {
     pub(crate) hash: u64,
     words: [u64; KEY_WORDS],
-    /// The key itself; only long ones are read back.
-    bytes: KeyBytes,
+    /// The bytes of a key that is too long for the words.
+    long: Option<Box<[u8]>>,
 }
 
 impl PackedKey {
     #[inline]
-    pub(crate) fn new(bytes: KeyBytes, hash: u64) -> Self {
+    pub(crate) fn new(bytes: &KeyBytes, hash: u64) -> Self {
         let slice = bytes.as_slice();
         let mut words = [0; KEY_WORDS];
+        let mut long = None;
         if slice.len() <= INLINE {
             let mut line = [0; KEY_WORDS * 8];
             line[0] = slice.len() as u8;
@@ -50,18 +51,15 @@ impl PackedKey {
             words[0] = BOXED;
             words[HASH] = hash;
             words[LENGTH] = slice.len() as u64;
+            long = Some(slice.into());
         }
-        Self { hash, words, bytes }
-    }
-
-    pub(crate) fn is_boxed(&self) -> bool {
-        self.words[0] == BOXED
+        Self { hash, words, long }
     }
 }
 
 impl PartialEq for PackedKey {
     fn eq(&self, other: &Self) -> bool {
-        self.words == other.words && (!self.is_boxed() || self.bytes == other.bytes)
+        self.words == other.words && self.long == other.long
     }
 }
 
@@ -97,7 +95,12 @@ impl Cell {
     /// key belonged to `old`'s life; the acquire (also on failure) lets the caller go on from what it finds.
     #[inline]
     pub(crate) fn exchange(&self, old: Word, new: Word) -> Result<(), Word> {
-        match self.word.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
+        if seeded_bug!("blind-exchange") {
+            self.word.store(new.0, Ordering::Release);
+            return Ok(());
+        }
+        let order = if seeded_bug!("exchange-relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+        match self.word.compare_exchange(old.0, new.0, order, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(found) => Err(Word(found)),
         }
@@ -107,6 +110,9 @@ impl Cell {
     pub(crate) fn confirm(&self, seen: Word) -> Result<(), Word> {
         // If a key byte that we read came from a later life, this fence pairs with the release fence between
         // that life's beginning and its key, and the load below must see that the word has moved on.
+        if seeded_bug!("no-confirm") {
+            return Ok(());
+        }
         fence(Ordering::Acquire);
         let now = self.load();
         if now == seen { Ok(()) } else { Err(now) }
@@ -119,8 +125,8 @@ impl Cell {
     #[inline]
     pub(crate) fn holds(&self, word: Word, key: &PackedKey, layout: Layout) -> bool {
         // Relaxed: validated by the word afterwards, see above.
-        if key.is_boxed() {
-            return self.holds_boxed(word, key, layout);
+        if let Some(long) = &key.long {
+            return self.holds_boxed(word, key, long, layout);
         }
         let mut difference = 0;
         for (mine, theirs) in self.key.iter().zip(key.words) {
@@ -129,7 +135,7 @@ impl Cell {
         difference == 0
     }
 
-    fn holds_boxed(&self, word: Word, key: &PackedKey, layout: Layout) -> bool {
+    fn holds_boxed(&self, word: Word, key: &PackedKey, long: &[u8], layout: Layout) -> bool {
         if (0..=LENGTH).any(|field| self.key[field].load(Ordering::Relaxed) != key.words[field]) {
             return false;
         }
@@ -144,8 +150,8 @@ impl Cell {
         }
         // SAFETY: the life that wrote this pointer and length had not ended after we were pinned. Whoever
         // ends it retires the allocation through the epoch, so it stays until the pin is dropped.
-        let stored = unsafe { std::slice::from_raw_parts(pointer, key.bytes.as_slice().len()) };
-        stored == key.bytes.as_slice()
+        let stored = unsafe { std::slice::from_raw_parts(pointer, long.len()) };
+        stored == long
     }
 
     /// Writes the key. Only the cell's holder may, while the cell is free.
@@ -155,8 +161,8 @@ impl Cell {
         for (mine, word) in self.key.iter().zip(key.words) {
             mine.store(word, Ordering::Relaxed);
         }
-        if key.is_boxed() {
-            let boxed: Box<[u8]> = key.bytes.as_slice().into();
+        if let Some(long) = &key.long {
+            let boxed = long.clone();
             self.key[POINTER].store(Box::into_raw(boxed).cast::<u8>() as u64, Ordering::Relaxed);
         }
     }

@@ -11,7 +11,7 @@
 
 use super::slab::zeroed;
 use crate::append::AppendList;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, seeded_bug};
 use crate::word::PAIR_GENERATION;
 
 /// Bits of an entry, low to high: cell index, generation, fingerprint, kind.
@@ -136,7 +136,8 @@ impl Array {
     pub(crate) fn load(&self, slot: usize) -> Entry {
         // Acquire: pairs with the publishing exchange, so that the cell's live word and key are visible.
         // A relaxed load here lets a second thread miss the key and make a second cell.
-        Entry(self.entries()[slot].load(Ordering::Acquire))
+        let order = if seeded_bug!("entry-relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+        Entry(self.entries()[slot].load(order))
     }
 
     /// Puts `entry` into a slot that was seen empty.
@@ -180,7 +181,8 @@ impl Array {
 
     /// Begins the next life: all slots empty. Only the exclusive owner may. Returns the life.
     fn reset(&self) -> u64 {
-        let life = (self.life.load(Ordering::Relaxed) + 1) & ones(LIFE);
+        let step = if seeded_bug!("one-life") { 0 } else { 1 };
+        let life = (self.life.load(Ordering::Relaxed) + step) & ones(LIFE);
         self.life.store(life, Ordering::Relaxed);
         self.used.store(0, Ordering::Relaxed);
         for entry in self.entries() {

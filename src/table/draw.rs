@@ -7,7 +7,7 @@ use super::limits::{Buckets, Costs, LaneDraw};
 use super::lookup::{Find, Hit};
 use crate::quota::{Arithmetic, Decision};
 use crate::refusal::{Reason, Refusal};
-use crate::sync::spin_loop;
+use crate::sync::{seeded_bug, spin_loop};
 use crate::word::Word;
 use std::time::Duration;
 
@@ -150,6 +150,12 @@ impl Table {
             }
             // After the word, so that no mark in it is newer than the time it is judged by.
             let now = self.clock.now();
+            if seeded_bug!("clock-before-word") {
+                let newer = cell.load();
+                if !newer.is_reserved() && newer.same_life(hit.word, layout) {
+                    word = newer;
+                }
+            }
             let found = match self.decide(word, limit, costs, now) {
                 Ok((lanes, drawn)) => match cell.exchange(word, drawn) {
                     Ok(()) => return Some(Ok(lanes)),
@@ -185,7 +191,15 @@ impl Table {
                 Err(_) => return Err(self.refusal(before, limit, costs, now)),
             }
         }
-        Ok((lanes, self.limits.drawn(word, &buckets)))
+        let drawn = self.limits.drawn(word, &buckets);
+        if seeded_bug!("half-a-pair") && costs[0] > 0 && costs[1] > 0 && lanes[0].is_some_and(|l| l.from > 0)
+        {
+            // The second lane moves on its own, one exchange later.
+            let mut first = self.limits.read(word);
+            let _ = first.draw(0, costs[0], now);
+            return Ok((lanes, self.limits.drawn(word, &first)));
+        }
+        Ok((lanes, drawn))
     }
 
     /// Why `costs` are refused: of several exhausted lanes the one with the longest wait. Takes the reading that

@@ -9,7 +9,7 @@
 //! given back) makes it visible first and lowers the gate afterwards, which changes its version even if the
 //! time is low already. So a search either sees the change or fails to raise the gate over it.
 
-use crate::sync::{AtomicBits, Bits, Ordering};
+use crate::sync::{AtomicBits, Bits, Ordering, seeded_bug};
 
 const TIME: u32 = Bits::BITS / 2;
 
@@ -57,6 +57,9 @@ impl Gate {
     pub(crate) fn lower(&self, at: u64) {
         let mut bits = self.0.load(Ordering::Relaxed);
         loop {
+            if seeded_bug!("gate-not-bumped") && time(bits) <= at {
+                return;
+            }
             let next = pack((bits >> TIME).wrapping_add(1), time(bits).min(at));
             // Release: pairs with the acquire in `open`.
             match self.0.compare_exchange_weak(bits, next, Ordering::AcqRel, Ordering::Relaxed) {
@@ -69,6 +72,9 @@ impl Gate {
     /// A search with `ticket` found nothing that is findable before `earliest`.
     pub(crate) fn raise(&self, ticket: Ticket, earliest: u64) {
         let next = pack((ticket.0 >> TIME).wrapping_add(1), earliest);
+        if seeded_bug!("gate-raised-blindly") {
+            return self.0.store(next, Ordering::Release);
+        }
         // A failure means that the gate was touched since: then the next newcomer searches again.
         let _ = self.0.compare_exchange(ticket.0, next, Ordering::AcqRel, Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ use super::cell::PackedKey;
 use super::directory::{Entry, fingerprint};
 use super::lookup::{Hit, Vacancy};
 use crate::commit;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, fence, seeded_bug};
 use crate::word::Word;
 
 /// A fruitless walk is followed by a pause of this many times its duration.
@@ -107,11 +107,20 @@ impl<'t> Hand<'t> {
         let latest = table.latest.load(Ordering::Acquire);
         let word = table.limits.fresh(self.free, limit, latest);
         // Release, and live before it can be found: else a second inserter would take the entry for void.
-        cell.word.store(word.0, Ordering::Release);
+        if !seeded_bug!("live-late") {
+            cell.word.store(word.0, Ordering::Release);
+        }
+        if seeded_bug!("gate-lowered-early") {
+            table.shards[table.shard_of(key)].gate.lower(table.limits.refilled_at(word));
+            table.gate.lower(table.limits.refilled_at(word));
+        }
         let array = table.arrays.get(at.directory.array());
         let entry = Entry::cell(fingerprint(key.hash), word.entry_generation(), self.cell);
         if !array.publish(at.slot, at.directory.life(), entry) {
             return Err(self);
+        }
+        if seeded_bug!("live-late") {
+            cell.word.store(word.0, Ordering::Release);
         }
         let Hand { shard, cell, .. } = self;
         std::mem::forget(self);
@@ -138,7 +147,9 @@ impl Drop for Hand<'_> {
 impl Fresh<'_> {
     /// The caller's first draw was committed: the bucket stays.
     pub(crate) fn keep(self) {
-        self.lower_gates();
+        if !seeded_bug!("gate-lowered-early") {
+            self.lower_gates();
+        }
         std::mem::forget(self);
     }
 
@@ -170,7 +181,14 @@ impl Drop for Fresh<'_> {
             }
             if !word.same_life(self.published, layout) || !word.is_fresh() {
                 // Somebody drew on it. The bucket is theirs now, but its gates are still ours to lower.
-                return self.lower_gates();
+                if !seeded_bug!("late-draw-forgotten") {
+                    self.lower_gates();
+                }
+                return;
+            }
+            if seeded_bug!("given-back-blindly") {
+                cell.word.store(word.freed(layout).0, Ordering::Release);
+                break;
             }
             match cell.exchange(word, word.freed(layout)) {
                 Ok(()) => break,

@@ -7,7 +7,7 @@
 
 use crate::append::AppendList;
 use crate::quota::{Arithmetic, Decision, Quota, pair_arithmetic};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, seeded_bug};
 use crate::word::{LIMIT, LONE_MARK, Layout, PAIR_MARKS, Word};
 use crate::{ConfigError, LimitName};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -214,6 +214,7 @@ impl Limits {
     /// a bucket that was reclaimed at a later time than its key's next life begins must not get its tokens
     /// twice.
     pub(crate) fn fresh(&self, free: Word, limit: u32, latest: u64) -> Word {
+        let latest = if seeded_bug!("born-at-zero") { 0 } else { latest };
         match &self.kind {
             Kind::Pair { lanes, width0 } => {
                 // Never lower than before, so that a word does not repeat.

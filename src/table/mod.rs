@@ -174,7 +174,7 @@ impl Table {
 
     /// Packs and hashes a key.
     #[inline]
-    pub(crate) fn pack(&self, bytes: KeyBytes) -> PackedKey {
+    pub(crate) fn pack(&self, bytes: &KeyBytes) -> PackedKey {
         let hash = self.hasher.hash_one(bytes.as_slice());
         PackedKey::new(bytes, hash)
     }
@@ -194,7 +194,7 @@ impl Table {
             }
         }
         key.encode(&mut bytes);
-        self.pack(bytes)
+        self.pack(&bytes)
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 use super::Table;
 use super::directory::{Array, Entry, Slot};
 use super::gate::NEVER;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, fence, seeded_bug};
 
 /// What a scan did with one entry.
 enum Outcome {
@@ -47,8 +47,9 @@ impl Table {
     fn scan(&self, shard: usize, now: u64, mut reclaimed: impl FnMut(u32)) {
         let gate = &self.shards[shard].gate;
         // The ticket before the directory: an array installed later cannot hide an insert from the version.
+        let early = self.directory_of(shard);
         let Some(ticket) = gate.open(now) else { return };
-        let directory = self.directory_of(shard);
+        let directory = if seeded_bug!("directory-before-ticket") { early } else { self.directory_of(shard) };
         let array = self.arrays.get(directory.array());
         let mut earliest = NEVER;
         for slot in 0..array.entries().len() {
@@ -61,7 +62,7 @@ impl Table {
         }
         // An array that was recycled under the scan showed another shard's entries: no conclusion then.
         fence(Ordering::Acquire);
-        if self.directory_of(shard) == directory {
+        if seeded_bug!("directory-before-ticket") || self.directory_of(shard) == directory {
             gate.raise(ticket, earliest);
         }
     }
@@ -86,19 +87,30 @@ impl Table {
                 return Outcome::RefilledAt(at);
             }
             // Before the exchange: whoever finds the key gone begins its next bucket at or above this time.
-            if self.latest.load(Ordering::Relaxed) < now {
-                self.latest.fetch_max(now, Ordering::AcqRel);
+            if !seeded_bug!("latest-raised-late") {
+                self.raise_latest(now);
             }
             match cell.exchange(word, self.limits.freed(word, now)) {
                 Ok(()) => break,
                 Err(found) => word = found,
             }
         }
+        if seeded_bug!("latest-raised-late") {
+            self.raise_latest(now);
+        }
         // Between the end of this life and the next key's bytes: see `Cell::confirm`.
-        fence(Ordering::Release);
+        if !seeded_bug!("no-release-fence") {
+            fence(Ordering::Release);
+        }
         array.bury(slot, entry);
         cell.retire_key();
         Outcome::Reclaimed(entry.index())
+    }
+
+    fn raise_latest(&self, now: u64) {
+        if self.latest.load(Ordering::Relaxed) < now {
+            self.latest.fetch_max(now, Ordering::AcqRel);
+        }
     }
 
     /// Calls `each` for every live bucket cell's key bytes and word, in no order. A weak snapshot: a key that

@@ -7,7 +7,7 @@
 
 use super::Table;
 use super::directory::{Array, DirectoryWord, Entry, Slot, log2_length_for};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, seeded_bug};
 
 impl Table {
     /// Replaces `old` as the shard's directory, unless it was replaced already.
@@ -55,6 +55,9 @@ impl Table {
         let Slot::Cell(entry) = array.load(slot).slot() else { return None };
         let word = self.cell(entry.index()).load();
         // Fresh cells count: their inserter is about to draw on them.
+        if seeded_bug!("fresh-not-copied") && word.is_fresh() {
+            return None;
+        }
         (word.is_live() && word.entry_generation() == entry.generation()).then_some(entry)
     }
 
@@ -64,7 +67,7 @@ impl Table {
             loop {
                 match from.load(slot).slot() {
                     Slot::Empty { life: l } if l == life => {
-                        if from.seal(slot, life) {
+                        if seeded_bug!("no-seal") || from.seal(slot, life) {
                             break;
                         }
                     }

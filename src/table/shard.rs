@@ -5,7 +5,7 @@
 
 use super::cell::Cell;
 use super::gate::{Gate, NEVER};
-use crate::sync::{AtomicIsize, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicIsize, AtomicU32, AtomicU64, Ordering, seeded_bug};
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
 
@@ -71,7 +71,8 @@ impl Shard {
             let index = (first - 1) as u32;
             // A cell that somebody else pops meanwhile holds a key here: then the exchange fails on the tag.
             let next = cells[index as usize].next_free();
-            let popped = pack((seen >> INDEX).wrapping_add(1), next & ((1 << INDEX) - 1));
+            let step = if seeded_bug!("free-list-untagged") { 0 } else { 1 };
+            let popped = pack((seen >> INDEX).wrapping_add(step), next & ((1 << INDEX) - 1));
             match self.free.head.compare_exchange_weak(seen, popped, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(index),
                 Err(found) => seen = found,
@@ -96,7 +97,8 @@ impl Shard {
         let mut seen = self.free.head.load(Ordering::Relaxed);
         loop {
             cells[index as usize].set_next_free(seen & ((1 << INDEX) - 1));
-            let pushed = pack((seen >> INDEX).wrapping_add(1), u64::from(index) + 1);
+            let step = if seeded_bug!("free-list-untagged") { 0 } else { 1 };
+            let pushed = pack((seen >> INDEX).wrapping_add(step), u64::from(index) + 1);
             // Release: the link and the freed word are visible to whoever pops.
             match self.free.head.compare_exchange_weak(seen, pushed, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tollgate::Admission;
+use tollgate::time::{Clock, ManualClock};
 
 /// What one thread, or all together, were told: the admissions, the tokens by bucket, and how many refusals.
 #[derive(Debug, Clone)]
@@ -15,16 +16,30 @@ pub struct Told<B> {
     pub records: Vec<Record<B>>,
     pub tokens: BTreeMap<B, u64>,
     pub refused: usize,
+    clock: ManualClock,
+    /// The time of this thread's last admission.
+    last: u64,
 }
 
 impl<B: Ord + Clone> Told<B> {
-    pub fn nothing() -> Self {
-        Self { records: Vec::new(), tokens: BTreeMap::new(), refused: 0 }
+    /// One thread that was told nothing so far, on a limit with this clock.
+    pub fn on(clock: &ManualClock) -> Self {
+        Self {
+            records: Vec::new(),
+            tokens: BTreeMap::new(),
+            refused: 0,
+            clock: clock.clone(),
+            last: clock.now(),
+        }
     }
 
-    /// Notes that `cost` tokens of `bucket` were admitted.
+    /// Notes that `cost` tokens of `bucket` were admitted, which must be at a time between this thread's last
+    /// admission and now: the interval proof takes the times at their word.
     pub fn admitted(&mut self, bucket: B, cost: u64, admission: &Admission) {
         let Admission { at, from, to, .. } = *admission;
+        let now = self.clock.now();
+        assert!((self.last..=now).contains(&at), "decided at {at}, which is not in {}..={now}", self.last);
+        self.last = at;
         self.records.push(Record { bucket: bucket.clone(), at, from, to });
         *self.tokens.entry(bucket).or_default() += cost;
     }
@@ -35,14 +50,16 @@ impl<B: Ord + Clone> Told<B> {
 
     /// Everything that any of them was told.
     pub fn together(all: Vec<Self>) -> Self {
-        all.into_iter().fold(Self::nothing(), |mut sum, one| {
-            sum.records.extend(one.records);
-            for (bucket, tokens) in one.tokens {
-                *sum.tokens.entry(bucket).or_default() += tokens;
-            }
-            sum.refused += one.refused;
-            sum
-        })
+        all.into_iter()
+            .reduce(|mut sum, one| {
+                sum.records.extend(one.records);
+                for (bucket, tokens) in one.tokens {
+                    *sum.tokens.entry(bucket).or_default() += tokens;
+                }
+                sum.refused += one.refused;
+                sum
+            })
+            .expect("a race of at least one thread")
     }
 }
 
