@@ -103,7 +103,10 @@ impl Policy {
 
     fn guard_mistake(&self, guard: &str, places: &Places, key: &str, error: &ConfigError) -> Failure {
         let text = match error.field {
-            field if field == key => format!("{guard}.{error}"),
+            // The library's word for the number that this key holds.
+            field if field == key || field == "per_window" => {
+                format!("{guard}.{key} is {}, accepted: {}", error.value, error.accepted)
+            }
             _ => format!("{guard}.{key}: {error}"),
         };
         Failure::Mend(format!("{}:{}: {text}", self.file, places.line(key)))
