@@ -1,42 +1,36 @@
 //! JSONL: one object a line. Only the fields that the policy names are kept; the rest is checked and skipped.
 //!
-//! Values are taken as their source text, so a number keeps its spelling and 64 bits are 64 bits.
+//! Values are taken as their source text, so a number keeps its spelling and 64 bits are 64 bits. The usual line
+//! takes a short cut ([`flat`]); the full parser is serde_json.
 
 use super::decoder::{Flaw, Input, Next, ReadError, TimeSlots, blank, excerpt, utf8};
 use super::field::{Kind, Record};
+use super::flat;
+use super::keys::Keys;
 use super::lines::Line;
-use super::schema::{Schema, Wanted};
+use super::schema::Schema;
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// Keys are remembered by their position in the object, since the lines of one trace resemble each other.
-const HINTS: usize = 64;
-const LONGEST_HINT: usize = 64;
-
 /// Decodes JSONL.
 pub struct Jsonl {
     lines: Input,
     times: TimeSlots,
-    keys: Keys,
+    object: Object,
 }
 
-/// Finds the wanted field that a key names.
-struct Keys {
-    wanted: Vec<Wanted>,
-    /// Which of `wanted` this object has had.
-    seen: Vec<bool>,
-    hints: Vec<(Box<str>, Option<usize>)>,
+/// Reads one object after another.
+struct Object {
+    keys: Keys,
     /// What is wrong with the object beyond its syntax.
     flaw: Option<Flaw>,
 }
 
 impl Jsonl {
     pub fn new(lines: Input, schema: &Schema) -> Self {
-        let wanted = schema.wanted().to_vec();
-        let keys = Keys { seen: vec![false; wanted.len()], wanted, hints: Vec::new(), flaw: None };
-        Self { lines, times: TimeSlots::of(schema), keys }
+        Self { lines, times: TimeSlots::of(schema), object: Object { keys: Keys::new(schema), flaw: None } }
     }
 
     /// Reads the next event.
@@ -47,7 +41,7 @@ impl Jsonl {
                 None => return Ok(Next::End),
                 Some(Line::Bytes(bytes)) if blank(bytes) => continue,
                 Some(Line::TooLong) => Flaw::too_long(),
-                Some(Line::Bytes(bytes)) => match self.keys.read(bytes, record) {
+                Some(Line::Bytes(bytes)) => match self.object.read(bytes, record) {
                     Err(flaw) => flaw,
                     Ok(()) => match self.times.read(record) {
                         Err(flaw) => flaw,
@@ -60,15 +54,18 @@ impl Jsonl {
     }
 }
 
-impl Keys {
+impl Object {
     #[inline]
     fn read(&mut self, line: &[u8], record: &mut Record) -> Result<(), Flaw> {
         let text = utf8(line)?;
-        record.clear();
-        self.seen.fill(false);
+        self.keys.start(record);
+        if flat::read(text, &mut self.keys, record) {
+            return Ok(());
+        }
+        self.keys.start(record);
         let mut json = serde_json::Deserializer::from_str(text);
-        let object = ObjectSeed { keys: self, record };
-        object.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| self.flaw(&error))
+        let seed = ObjectSeed { object: self, record };
+        seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| self.flaw(&error))
     }
 
     #[cold]
@@ -85,54 +82,33 @@ impl Keys {
         )
     }
 
-    /// The index in `wanted` of the key in the given position of the object.
-    #[inline]
-    fn find(&mut self, position: usize, key: &str) -> Option<usize> {
-        if let Some((hint, found)) = self.hints.get(position)
-            && &**hint == key
-        {
-            return *found;
-        }
-        let found = self.wanted.iter().position(|wanted| wanted.source == key);
-        if position == self.hints.len() && position < HINTS && key.len() <= LONGEST_HINT {
-            self.hints.push((key.into(), found));
-        }
-        found
-    }
-
-    #[inline]
-    fn store<E: Error>(&mut self, index: usize, raw: &str, record: &mut Record) -> Result<(), E> {
-        let wanted = &self.wanted[index];
-        if std::mem::replace(&mut self.seen[index], true) {
-            self.flaw =
-                Some(Flaw::new(format!("the field {} appears twice", excerpt(&wanted.source)), "it once"));
-            return Err(E::custom("a field appears twice"));
-        }
-        for &slot in &wanted.slots {
-            let field = record.field_mut(slot);
-            match raw.as_bytes()[0] {
-                b'"' => {
-                    let inner = &raw[1..raw.len() - 1];
-                    match memchr(b'\\', inner.as_bytes()) {
-                        None => field.set(Kind::Text, inner),
-                        Some(_) => {
-                            let text: String = serde_json::from_str(raw).map_err(E::custom)?;
-                            field.set(Kind::Text, &text);
-                        }
-                    }
-                }
-                b'n' => field.clear(),
-                b't' | b'f' => field.set(Kind::Bool, raw),
-                b'{' | b'[' => field.set(Kind::Composite, ""),
-                _ => field.set(Kind::Number, raw),
+    /// Takes a value by its source text.
+    fn store<E: Error>(&mut self, wanted: usize, raw: &str, record: &mut Record) -> Result<(), E> {
+        let escaped: String;
+        let (kind, text) = match raw.as_bytes() {
+            [b'"', inner @ .., b'"'] if memchr(b'\\', inner).is_none() => {
+                (Kind::Text, &raw[1..raw.len() - 1])
             }
+            [b'"', ..] => {
+                escaped = serde_json::from_str(raw).map_err(E::custom)?;
+                (Kind::Text, escaped.as_str())
+            }
+            [b'n', ..] => (Kind::Absent, ""), // null
+            [b't' | b'f', ..] => (Kind::Bool, raw),
+            [b'{' | b'[', ..] => (Kind::Composite, ""),
+            _ => (Kind::Number, raw),
+        };
+        if self.keys.set(wanted, kind, text, record) {
+            return Ok(());
         }
-        Ok(())
+        let name = excerpt(self.keys.name(wanted));
+        self.flaw = Some(Flaw::new(format!("the field {name} appears twice"), "it once"));
+        Err(E::custom("a field appears twice"))
     }
 }
 
 struct ObjectSeed<'a> {
-    keys: &'a mut Keys,
+    object: &'a mut Object,
     record: &'a mut Record,
 }
 
@@ -155,12 +131,12 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut position = 0;
-        while let Some(found) = map.next_key_seed(KeySeed { keys: &mut *self.keys, position })? {
+        while let Some(found) = map.next_key_seed(KeySeed { keys: &mut self.object.keys, position })? {
             position += 1;
             match found {
                 Some(index) => {
                     let raw: &RawValue = map.next_value()?;
-                    self.keys.store(index, raw.get(), self.record)?;
+                    self.object.store(index, raw.get(), self.record)?;
                 }
                 None => {
                     map.next_value::<IgnoredAny>()?;

@@ -91,7 +91,9 @@ impl Policy {
             let quota = refill.quota(per_window, window_secs, burst_factor);
             let checked = quota.and_then(|quota| quota.arithmetic(64).map(|_| quota));
             let quota = checked.map_err(|error| match error.field {
-                field @ ("window_secs" | "burst_factor") => self.guard_mistake(guard, places, field, &error),
+                field @ ("window_secs" | "burst_factor") if places.has(field) => {
+                    self.guard_mistake(guard, places, field, &error)
+                }
                 _ => self.guard_mistake(guard, places, key, &error),
             })?;
             quotas.push(GuardLimit { name, quota });
@@ -101,7 +103,10 @@ impl Policy {
 
     fn guard_mistake(&self, guard: &str, places: &Places, key: &str, error: &ConfigError) -> Failure {
         let text = match error.field {
-            field if field == key => format!("{guard}.{error}"),
+            // The library's word for the number that this key holds.
+            field if field == key || field == "per_window" => {
+                format!("{guard}.{key} is {}, accepted: {}", error.value, error.accepted)
+            }
             _ => format!("{guard}.{key}: {error}"),
         };
         Failure::Mend(format!("{}:{}: {text}", self.file, places.line(key)))

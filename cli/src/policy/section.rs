@@ -48,6 +48,11 @@ impl Places {
     pub fn line(&self, key: &str) -> usize {
         self.keys.get(key).copied().unwrap_or(self.header)
     }
+
+    /// Is `key` in the file, rather than left to its default?
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
 }
 
 /// One table: `[velocity]`, a `[[limit]]`, or the inline table of a `rate`.

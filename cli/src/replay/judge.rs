@@ -24,6 +24,8 @@ pub struct Judge {
     /// The limits' names by their place.
     names: Vec<String>,
     places: GuardPlaces,
+    /// The limits' capacities in whole tokens, by their place.
+    capacities: Vec<u64>,
     call: Call,
     agent_velocity: Option<AgentVelocityGuard>,
     velocity: Option<VelocityGuard>,
@@ -109,7 +111,11 @@ impl Judge {
         let nothing = Quota::tokens_per(0, Duration::from_secs(1));
         let barrier =
             LimitSet::builder().bucket_cap(1).clock(clock.clone()).limit("barrier", nothing).build();
+        let guards = policy.agent_velocity_quotas()?.into_iter().chain(policy.velocity_quotas()?);
+        let guards = guards.map(|limit| limit.quota.capacity());
+        let own = policy.limits.iter().map(|limit| limit.quota(Shift(start)).capacity());
         Ok(Self {
+            capacities: guards.chain(own).collect(),
             clock,
             start,
             pipeline: policy.pipeline,
@@ -334,29 +340,32 @@ impl Judge {
         Refused { limit: limit.unwrap_or(0), reason: Reason::MissingField, retry_after_ns: None }
     }
 
-    /// What is left after the decision, for each limit of the first `stages` stages whose key the event has.
+    /// What is left after the decision, for each limit of the first `stages` stages that applies. A limit whose
+    /// key the event has not shows its capacity, as one without a bucket does.
     fn remaining(&self, stages: usize, out: &mut Vec<(usize, u64)>) {
-        let places = self.places;
-        let mut push = |place: Option<usize>, tokens: Option<u64>| out.extend(place.zip(tokens));
+        let mut push = |place: Option<usize>, has_key: bool, left: Option<u64>| {
+            let Some(place) = place else { return };
+            out.push((place, left.filter(|_| has_key).unwrap_or(self.capacities[place])));
+        };
+        let (places, call) = (self.places, &self.call);
         for &stage in &self.stages[..stages] {
             match (stage, &self.agent_velocity, &self.velocity) {
-                (Stage::AgentVelocity, Some(guard), _) if self.call.has_agent => {
-                    let left = guard.remaining(&self.call.context());
-                    push(places.agent, left.agent);
-                    push(places.session, left.session.filter(|_| self.call.has_capability));
+                (Stage::AgentVelocity, Some(guard), _) => {
+                    let left = guard.remaining(&call.context());
+                    push(places.agent, call.has_agent, left.agent);
+                    push(places.session, call.has_agent && call.has_capability, left.session);
                 }
-                (Stage::Velocity, _, Some(guard))
-                    if self.call.has_capability && self.call.grant.is_some() =>
-                {
-                    let left = guard.remaining(&self.call.context());
-                    push(places.invocations, left.invocations);
-                    push(places.spend, left.spend);
+                (Stage::Velocity, _, Some(guard)) => {
+                    let left = guard.remaining(&call.context());
+                    let has_key = call.has_capability && call.grant.is_some();
+                    push(places.invocations, has_key, left.invocations);
+                    push(places.spend, has_key, left.spend);
                 }
                 _ => {}
             }
         }
         if let (true, Some(limits)) = (self.stages[..stages].contains(&Stage::Limits), &self.limits) {
-            limits.remaining(out);
+            limits.remaining(&self.capacities, out);
         }
     }
 }

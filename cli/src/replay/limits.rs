@@ -23,8 +23,8 @@ pub struct Limits {
     /// The place in the pipeline of the first rule.
     first: usize,
     keys: Vec<KeyBytes>,
-    /// Rules that apply and have a key.
-    keyed: Vec<usize>,
+    /// Rules that apply, and whether the event has their key.
+    applying: Vec<(usize, bool)>,
     /// Rules to draw on, and the cost.
     draws: Vec<(usize, u64)>,
 }
@@ -33,7 +33,7 @@ impl Limits {
     /// `set` must have the limits of `rules` in their order.
     pub fn new(set: LimitSet, rules: Vec<Rule>, first: usize) -> Self {
         let keys = rules.iter().map(|_| KeyBytes::default()).collect();
-        Self { set, rules, first, keys, keyed: Vec::new(), draws: Vec::new() }
+        Self { set, rules, first, keys, applying: Vec::new(), draws: Vec::new() }
     }
 
     /// Finds the limits that apply, their keys and costs.
@@ -42,7 +42,7 @@ impl Limits {
     /// The first limit that applies and cannot be judged.
     #[inline]
     pub fn read(&mut self, record: &Record) -> Result<(), Refused> {
-        self.keyed.clear();
+        self.applying.clear();
         self.draws.clear();
         let mut flaw = Ok(());
         for (index, rule) in self.rules.iter().enumerate() {
@@ -61,11 +61,11 @@ impl Limits {
                 let part = record.field(field).text();
                 part.inspect(|part| append(key, part, place == last)).is_some()
             });
+            self.applying.push((index, complete));
             if !complete {
                 flaw = flaw.and(Err(refused(Reason::MissingField)));
                 continue;
             }
-            self.keyed.push(index);
             let cost = match rule.cost {
                 CostOf::Constant(tokens) => Whole::Is(tokens),
                 CostOf::Field(field) => record.field(field).whole(),
@@ -93,10 +93,15 @@ impl Limits {
         self.draws.is_empty()
     }
 
-    /// Whole tokens left of each limit that applies and has a key.
-    pub fn remaining(&self, out: &mut Vec<(usize, u64)>) {
-        for &index in &self.keyed {
-            out.push((self.first + index, self.set.peek(index, &self.keys[index])));
+    /// Whole tokens left of each limit that applies; those without a key have their capacity, from `capacities`
+    /// by place.
+    pub fn remaining(&self, capacities: &[u64], out: &mut Vec<(usize, u64)>) {
+        for &(index, has_key) in &self.applying {
+            let place = self.first + index;
+            out.push((
+                place,
+                if has_key { self.set.peek(index, &self.keys[index]) } else { capacities[place] },
+            ));
         }
     }
 
