@@ -12,12 +12,12 @@
 
 use crate::commit::{self, Entry};
 use crate::refusal::{Reason, Refusal};
+use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::draw::{Admission, Backoff, Worst};
 use crate::table::insert::{Fresh, Hand};
 use crate::table::limits::Costs;
 use crate::table::lookup::{Find, Hit};
-use crate::table::Table;
 use crate::word::Word;
 use smallvec::SmallVec;
 use std::ops::Deref;

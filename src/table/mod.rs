@@ -85,7 +85,11 @@ impl Table {
     /// # Errors
     /// `bucket_cap` without room for one cell, or above what the directory can name; 128-bit exchanges that
     /// are not lock-free on this machine.
-    pub(crate) fn new(limits: Limits, clock: EngineClock, bucket_cap: usize) -> Result<Box<Self>, ConfigError> {
+    pub(crate) fn new(
+        limits: Limits,
+        clock: EngineClock,
+        bucket_cap: usize,
+    ) -> Result<Box<Self>, ConfigError> {
         let buckets_per_cell = buckets_per_cell(limits.layout);
         let cells = bucket_cap / buckets_per_cell;
         if cells == 0 || cells > MOST_CELLS {

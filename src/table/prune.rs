@@ -64,8 +64,7 @@ impl Table {
         let early = self.directory_of(shard);
         // The ticket before the directory: an array installed later cannot hide an insert from the version.
         let Some(ticket) = gate.open(now) else { return };
-        let directory =
-            if seeded_bug!("directory-before-ticket") { early } else { self.directory_of(shard) };
+        let directory = if seeded_bug!("directory-before-ticket") { early } else { self.directory_of(shard) };
         let array = self.arrays.get(directory.array());
         let mut earliest = NEVER;
         let mut fruitless = true;
