@@ -344,8 +344,10 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
     }
     // Release: our reads of the entries, and the release of a marker that we installed late, come before the
     // descriptor's reuse. Last of all.
-    let lowered = seeded_bug!("helpers-uncounted") || seeded_bug!("count-lowered-early");
-    if !lowered {
+    if seeded_bug!("helpers-uncounted") {
+        return;
+    }
+    if !seeded_bug!("count-lowered-early") {
         let order = if seeded_bug!("lower-relaxed") { Ordering::Relaxed } else { Ordering::Release };
         descriptor.control.fetch_sub(1, order);
     }
