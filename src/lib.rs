@@ -85,3 +85,8 @@ pub use limiter::{LimitSet, Limiter};
 pub use plan::{Committed, Plan, PlanRefused};
 pub use refusal::{LimitName, Reason, Refusal};
 pub use table::draw::Admission;
+
+/// The README's examples, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

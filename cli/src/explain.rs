@@ -128,7 +128,7 @@ struct Per {
 
 impl Per {
     fn of(tokens_per_second: f64) -> Self {
-        let units = [(1.0, "second"), (60.0, "minute"), (3_600.0, "hour"), (86_400.0, "day")];
+        let units = [(1.0, "a second"), (60.0, "a minute"), (3_600.0, "an hour"), (86_400.0, "a day")];
         let readable = units.into_iter().find(|&(seconds, _)| tokens_per_second * seconds >= 1.0);
         let (seconds, name) = readable.unwrap_or(if tokens_per_second == 0.0 { units[0] } else { units[3] });
         Self { seconds, name }
@@ -139,7 +139,7 @@ impl Per {
         let rate = rate.trim_end_matches('0').trim_end_matches('.');
         let rate =
             if rate.is_empty() || rate == "0" && tokens_per_second > 0.0 { "under 0.0001" } else { rate };
-        format!("{rate} tokens a {}", self.name)
+        format!("{rate} tokens {}", self.name)
     }
 }
 
