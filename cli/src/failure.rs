@@ -1,8 +1,14 @@
 //! Why a run ended early, and the exit code that says whose turn it is.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
+
+/// Writes a line on standard error. Where that cannot be written, nobody is there to be told, and the run's
+/// outcome is the same.
+pub fn say(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
 
 /// A reason to stop. Its text is complete: it needs no prefix but the program's name.
 #[derive(Debug)]

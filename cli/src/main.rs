@@ -10,7 +10,7 @@ mod summary;
 
 use args::{Cli, Command};
 use clap::Parser;
-use failure::Failure;
+use failure::{Failure, say};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::ReaderGone) {
-                eprintln!("{failure}");
+                say(&failure);
             }
             ExitCode::from(failure.exit_code())
         }

@@ -311,6 +311,29 @@ fn a_summary_that_cannot_be_written_failed_at_run_time() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write standard output"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn messages_that_cannot_be_written_change_no_outcome() {
+    let deaf = |case: &Case, args: &[&str]| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        case.command("replay").args(["--input", "trace.jsonl"]).args(args).stderr(full).output().unwrap()
+    };
+    let refused = deaf(&Case::new("bukcet_cap = 5", ""), &[]);
+    assert_eq!(refused.status.code(), Some(2));
+
+    // Warnings about the policy's rate and the mapping, and notes about skipped lines.
+    let policy = "[velocity]\nmax_invocations_per_window = 100\n";
+    let events = format!("{}{{\"t_ms\":0,\"capability\":\"c\"}}\n", "nonsense\n".repeat(9));
+    let case = Case::new(policy, &events).args(&["--on-bad-line", "skip", "--map", "x=y"]);
+    let replayed = deaf(&case, &["--summary", "json"]);
+    assert_eq!(replayed.status.code(), Some(0));
+    let summary: serde_json::Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert_eq!((&summary["events"], &summary["bad_lines"]), (&json!(1), &json!(9)));
+
+    let unsummed = deaf(&case, &["--decisions", "-"]);
+    assert_eq!(unsummed.status.code(), Some(1), "the summary itself was lost");
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
     let case = Case::new(PER_IP, &"{\"t_ms\":0,\"ip\":\"a\"}\n".repeat(100_000));

@@ -18,7 +18,7 @@ pub use timeline::Timeline;
 use crate::args::{ReplayArgs, SummaryFormat};
 use crate::event::{Decoder, Format, Schema, Source};
 use crate::explain;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::policy::Policy;
 use crate::summary::Report;
 use driver::Driver;
@@ -36,7 +36,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     // Once for its errors: the clock's start is known only with the first event.
     Judge::new(&policy, &layout, 0)?;
 
-    let mut warn = |text: String| eprintln!("warning: {text}");
+    let mut warn = |text: String| say(format_args!("warning: {text}"));
     if layout.limits.is_empty() {
         warn(format!("{} has no limits, so every event is admitted", policy.file));
     }

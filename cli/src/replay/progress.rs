@@ -1,6 +1,7 @@
 //! A progress bar on a terminal, and nothing anywhere else.
 
 use crate::event::Source;
+use crate::failure::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::io::IsTerminal;
@@ -42,8 +43,8 @@ impl Progress {
     /// Shows a line above the bar.
     pub fn note(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
         }
     }
 }
