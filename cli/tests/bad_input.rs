@@ -274,13 +274,32 @@ fn a_line_without_end_takes_bounded_memory_and_is_malformed() {
 #[test]
 fn decisions_never_overwrite_what_is_being_read() {
     let case = Case::new(PER_IP, "{\"t_ms\":0,\"ip\":\"a\"}\n");
-    for target in ["trace.jsonl", "./policy.toml"] {
+    let refused = |input: &str, target: &str| {
+        let stdin = std::fs::File::open(case.dir.path().join("trace.jsonl")).unwrap();
         let mut command = case.command("replay");
-        let output = command.args(["--input", "trace.jsonl", "--decisions", target]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
+        let output = command.args(["--input", input, "--decisions", target]).stdin(stdin).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{input} to {target}");
         assert!(String::from_utf8(output.stderr).unwrap().contains("would overwrite"));
+    };
+    for target in ["trace.jsonl", "./policy.toml"] {
+        refused("trace.jsonl", target);
+    }
+    if cfg!(unix) {
+        let [trace, link] = ["trace.jsonl", "link.jsonl"].map(|name| case.dir.path().join(name));
+        std::fs::hard_link(trace, link).unwrap();
+        refused("trace.jsonl", "link.jsonl");
+        refused("-", "trace.jsonl");
     }
     assert_eq!(case.replay().ok().verdicts(), "A", "nothing was harmed");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_may_be_read_and_written_at_once() {
+    let case = Case::new(PER_IP, "");
+    let mut command = case.command("replay");
+    let output = command.args(["--input", "/dev/null", "--decisions", "/dev/null"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]

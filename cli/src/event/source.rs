@@ -5,7 +5,7 @@ use flate2::bufread::MultiGzDecoder;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 /// How a trace is written.
@@ -92,10 +92,24 @@ impl Read for Counted {
     }
 }
 
-/// Is `output` the same file as `input`, so that writing it would destroy what is being read?
+/// Is `output` the same file as `input`, so that writing it would destroy what is being read? Standard input can
+/// be a file, too. Devices and pipes are not destroyed.
 pub fn same_file(input: &Path, output: &Path) -> bool {
-    let real = |path: &Path| -> Option<PathBuf> { path.canonicalize().ok() };
-    matches!((real(input), real(output)), (Some(a), Some(b)) if a == b)
+    let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
+    matches!((identity(input), identity(output)), (Some(a), Some(b)) if a == b)
+}
+
+/// What all names of a file share, hard links included.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<std::path::PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_file())
 }
 
 #[cfg(test)]
