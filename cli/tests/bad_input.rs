@@ -198,6 +198,15 @@ fn csv_and_log_lines_are_checked_too() {
 }
 
 #[test]
+fn an_event_without_its_mapped_time_is_told_which_field_it_lacks() {
+    let replay = Case::new(PER_IP, "{\"t_ms\":0,\"ip\":\"a\"}\n").args(&["--map", "time=when"]).replay();
+    assert_eq!(replay.code, 2);
+    let message =
+        "trace.jsonl:1: the event has no time, expected a field `when`, which --map takes for the time\n";
+    assert_eq!(replay.stderr, message);
+}
+
+#[test]
 fn standard_input_is_named_in_messages() {
     let replay = Case::new(PER_IP, "nonsense\n").piped();
     assert_eq!(replay.code, 2);

@@ -6,7 +6,7 @@ use super::field::{Kind, Record};
 use super::jsonl::Jsonl;
 use super::lines::{LONGEST, Lines};
 use super::number::Whole;
-use super::schema::{FieldId, Schema};
+use super::schema::{FieldId, Schema, TIMES};
 use super::source::{Format, Source};
 use super::time;
 use crate::failure::Failure;
@@ -116,18 +116,27 @@ impl Decoder {
 pub type Input = Lines<Box<dyn Read>>;
 
 /// The slots of an event's time.
-#[derive(Debug, Clone, Copy)]
-pub struct TimeSlots([Option<FieldId>; 3]);
+#[derive(Debug, Clone)]
+pub struct TimeSlots {
+    slots: [Option<FieldId>; 3],
+    /// What an event without a time lacks.
+    expected: String,
+}
 
 impl TimeSlots {
     pub fn of(schema: &Schema) -> Self {
-        Self(schema.times())
+        let sources = schema.time_sources();
+        let expected = match sources.iter().all(|source| TIMES.contains(source)) {
+            true => "a field `t_ns`, `t_ms` or `time` (or --map time=FIELD)".to_owned(),
+            false => format!("a field `{}`, which --map takes for the time", sources.join("` or `")),
+        };
+        Self { slots: schema.times(), expected }
     }
 
     /// Finds the event's time among its fields: `t_ns` before `t_ms` before `time`.
     #[inline]
     pub fn read(&self, record: &mut Record) -> Result<(), Flaw> {
-        let [t_ns, t_ms, time] = self.0;
+        let [t_ns, t_ms, time] = self.slots;
         for (slot, unit) in [(t_ns, 1), (t_ms, 1_000_000)] {
             let Some(slot) = slot else { continue };
             let nanos = match record.field(slot).whole() {
@@ -143,18 +152,18 @@ impl TimeSlots {
             let nanos = match field.kind() {
                 Kind::Text | Kind::Plain => time::timestamp(field.shown().as_bytes()),
                 Kind::Number | Kind::Bool | Kind::Composite => None,
-                Kind::Absent => return Err(no_time()),
+                Kind::Absent => return Err(self.no_time()),
             };
             record.t_ns = nanos.ok_or_else(|| bad_time(record, slot))?;
             return Ok(());
         }
-        Err(no_time())
+        Err(self.no_time())
     }
-}
 
-#[cold]
-fn no_time() -> Flaw {
-    Flaw::new("the event has no time", "a field `t_ns`, `t_ms` or `time` (or --map time=FIELD)")
+    #[cold]
+    fn no_time(&self) -> Flaw {
+        Flaw::new("the event has no time", self.expected.clone())
+    }
 }
 
 #[cold]
