@@ -96,8 +96,11 @@ fn a_broken_policy_says_where_and_what_is_accepted() {
         (limit(""), "policy.toml:1: limit \"x\" has neither `rate` nor `window`"),
         (limit(&format!("{rate}\nwindow = {{ tokens = 1, per = \"1s\" }}")), "has both `rate` and `window`"),
         (limit("rate = 5"), "policy.toml:3: limit \"x\": rate is 5, accepted: a table"),
-        (limit("rate = { tokens = 5 }"), "`per` is missing"),
-        (limit("rate = { per = \"1s\" }"), "`tokens` is missing"),
+        (
+            limit("rate = { tokens = 5 }"),
+            "policy.toml:3: limit \"x\": rate.per is missing, accepted: a table",
+        ),
+        (limit("window = { per = \"1s\" }"), "limit \"x\": window.tokens is missing, accepted: a table"),
         (
             limit("rate = { tokens = 5, per = \"0s\" }"),
             "policy.toml:3: limit \"x\": rate.per is 0s, accepted: 1 ns to",

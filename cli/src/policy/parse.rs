@@ -182,7 +182,7 @@ fn amount(section: &Section<'_>, name: &str) -> Result<(Amount, super::Places), 
 }
 
 fn required<T>(section: &Section<'_>, key: &str, accepted: &str, value: Option<T>) -> Result<T, Failure> {
-    value.ok_or_else(|| section.mistake(format_args!("`{key}` is missing, accepted: {accepted}")))
+    value.ok_or_else(|| section.missing(key, accepted))
 }
 
 fn cost(section: &Section<'_>) -> Result<Cost, Failure> {

@@ -105,6 +105,11 @@ impl<'a> Section<'a> {
         self.file.mistake(&self.span, text)
     }
 
+    /// A key that must be there.
+    pub fn missing(&self, key: &str, accepted: &str) -> Failure {
+        self.mistake(format_args!("{}{key} is missing, accepted: {accepted}", self.prefix))
+    }
+
     /// A value that is not accepted.
     pub fn refused(&self, key: &str, value: &Spanned<DeValue<'_>>, accepted: impl Display) -> Failure {
         let found = self.file.excerpt(&value.span());
