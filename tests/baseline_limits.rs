@@ -150,7 +150,7 @@ fn a_clock_that_steps_back_does_not_let_a_forgotten_bucket_pay_twice() {
 #[test]
 fn what_cannot_be_built_says_what_is_accepted() {
     let no_room = Limiter::<str>::builder(Quota::per_second(1)).bucket_cap(0).build().err().unwrap();
-    assert_eq!(no_room.to_string(), "bucket_cap is 0, accepted: 1 or more");
+    assert_eq!(no_room.to_string(), "bucket_cap is 0, accepted: 1 to 16777216");
     let no_period = LimitSet::builder().limit("x", Quota::tokens_per(1, Duration::ZERO)).build().err();
     assert_eq!(no_period.unwrap().field, "period");
 }

@@ -284,3 +284,36 @@ fn a_guard_that_cannot_be_built_names_the_field_of_its_configuration() {
         AgentVelocityConfig { max_requests_per_agent: Some(1), window_secs: 0, ..Default::default() };
     assert_eq!(AgentVelocityGuard::try_new(config).unwrap_err().field, "window_secs");
 }
+
+#[test]
+fn a_bucket_cap_without_room_is_refused_with_what_is_accepted_even_without_limits() {
+    use tollgate::guard::{AgentVelocityConfig, AgentVelocityGuard, VelocityConfig, VelocityGuard};
+    let velocity = |invocations, spend, cap| {
+        let config = VelocityConfig {
+            max_invocations_per_window: invocations,
+            max_spend_per_window: spend,
+            ..VelocityConfig::default()
+        };
+        VelocityGuard::with_bucket_cap(config, cap).err().map(|error| error.to_string())
+    };
+    let one = |cap| Some(format!("bucket_cap is {cap}, accepted: 1 to 16777216"));
+    let two =
+        |cap| Some(format!("bucket_cap is {cap}, accepted: 2 (a call takes one for each limit) to 16777216"));
+    assert_eq!(velocity(None, None, 0), one(0));
+    assert_eq!(velocity(Some(1), None, 0), one(0));
+    assert_eq!(velocity(Some(1), None, 16_777_217), one(16_777_217));
+    assert_eq!(velocity(Some(1), Some(1), 1), two(1));
+    assert_eq!(velocity(Some(1), Some(1), 16_777_217), two(16_777_217));
+    assert_eq!(velocity(Some(1), Some(1), 2), None);
+    let agent = |agent, session, cap| {
+        let config = AgentVelocityConfig {
+            max_requests_per_agent: agent,
+            max_requests_per_session: session,
+            ..AgentVelocityConfig::default()
+        };
+        AgentVelocityGuard::with_bucket_cap(config, cap).err().map(|error| error.to_string())
+    };
+    assert_eq!(agent(None, None, 0), one(0));
+    assert_eq!(agent(Some(1), Some(1), 1), two(1));
+    assert_eq!(agent(Some(1), Some(1), 2), None);
+}

@@ -36,6 +36,11 @@ impl Failure {
         Failure::Mend(format!("cannot open {}: {cause}", path.display()))
     }
 
+    /// An output could not even be begun: its path is for the user to mend.
+    pub fn create(path: &str, cause: &io::Error) -> Self {
+        Failure::Mend(format!("cannot create {path}: {cause}"))
+    }
+
     /// A stream that was opened could not be read to its end.
     pub fn read(name: &str, cause: &io::Error) -> Self {
         Failure::Run(format!("cannot read {name}: {cause}"))

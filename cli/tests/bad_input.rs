@@ -315,19 +315,26 @@ fn a_device_may_be_read_and_written_at_once() {
 }
 
 #[test]
-fn decisions_that_cannot_be_written_failed_at_run_time() {
-    let case = Case::new(PER_IP, &"{\"t_ms\":0,\"ip\":\"a\"}\n".repeat(10));
-    let mut targets = vec!["no/such/folder/d.jsonl"];
-    if cfg!(target_os = "linux") {
-        targets.push("/dev/full");
-    }
-    for target in targets {
+fn decisions_whose_path_is_wrong_are_to_mend() {
+    let case = Case::new(PER_IP, "{\"t_ms\":0,\"ip\":\"a\"}\n");
+    for target in ["no/such/folder/d.jsonl", "."] {
         let mut command = case.command("replay");
         let output = command.args(["--input", "trace.jsonl", "--decisions", target]).output().unwrap();
         let message = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{message}");
-        assert!(message.contains(&format!("cannot write {target}: ")), "{message}");
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(&format!("cannot create {target}: ")), "{message}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn decisions_that_cannot_be_written_failed_at_run_time() {
+    let case = Case::new(PER_IP, &"{\"t_ms\":0,\"ip\":\"a\"}\n".repeat(10));
+    let mut command = case.command("replay");
+    let output = command.args(["--input", "trace.jsonl", "--decisions", "/dev/full"]).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("cannot write /dev/full: "), "{message}");
 }
 
 #[cfg(target_os = "linux")]

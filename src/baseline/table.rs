@@ -1,6 +1,7 @@
 //! One lock, one map: where the baseline keeps its buckets.
 
 use crate::quota::{Arithmetic, Decision};
+use crate::table::check_bucket_cap;
 use crate::time::EngineClock;
 use crate::{ConfigError, LimitName, Reason, Refusal};
 use smallvec::SmallVec;
@@ -75,14 +76,7 @@ impl<const L: usize> Table<L> {
         entries_per_call: usize,
         clock: EngineClock,
     ) -> Result<Self, ConfigError> {
-        let least = L * entries_per_call;
-        if bucket_cap < least {
-            let accepted = match least {
-                1 => "1 or more".to_owned(),
-                _ => format!("{least} or more: a call takes one bucket for each limit"),
-            };
-            return Err(ConfigError::new("bucket_cap", bucket_cap, accepted));
-        }
+        check_bucket_cap(bucket_cap, L * entries_per_call)?;
         let state = State { latest: 0, entries: HashMap::with_hasher(ahash::RandomState::new()) };
         Ok(Self { limits, clock, most_entries: bucket_cap / L, state: Mutex::new(state) })
     }

@@ -9,9 +9,9 @@ use crate::kernel::KernelError;
 use crate::limiter::Shared;
 use crate::plan::Plan;
 use crate::quota::Arithmetic;
-use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::limits::Limits;
+use crate::table::{Table, check_bucket_cap};
 use crate::time::{Clock, EngineClock};
 use crate::{ConfigError, LimitName};
 use std::fmt;
@@ -250,13 +250,11 @@ impl AgentVelocityGuardBuilder {
         if needed == 0 {
             // Checked all the same: a mistake should not wait until a limit is added.
             self.refill.quota(0, window_secs, burst_factor)?;
+            check_bucket_cap(self.shared.bucket_cap, 1)?;
             return Ok(Configured { table: None, agent, session });
         }
         let Shared { clock, bucket_cap } = self.shared;
-        if bucket_cap < needed {
-            let accepted = format!("{needed} (a call needs a bucket for each limit) or more");
-            return Err(ConfigError::new("bucket_cap", bucket_cap, accepted));
-        }
+        check_bucket_cap(bucket_cap, needed)?;
         let table = Table::new(Limits::lone(limits)?, clock, bucket_cap)?;
         Ok(Configured { table: Some(table), agent, session })
     }

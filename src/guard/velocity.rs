@@ -10,9 +10,9 @@ use crate::key::{Key, KeyBytes};
 use crate::limiter::Shared;
 use crate::plan::Plan;
 use crate::quota::Arithmetic;
-use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::limits::{Costs, Limits};
+use crate::table::{Table, check_bucket_cap};
 use crate::time::{Clock, EngineClock};
 use crate::{ConfigError, LimitName};
 use std::fmt;
@@ -292,7 +292,7 @@ impl Guard for VelocityGuard {
 }
 
 impl VelocityGuardBuilder {
-    /// The most buckets, up to 16,777,216 cells; 65,536 if not set. With both limits a grant takes two.
+    /// The most buckets, up to 16,777,216; 65,536 if not set. With both limits a grant takes two.
     pub fn bucket_cap(mut self, buckets: usize) -> Self {
         self.shared.bucket_cap = buckets;
         self
@@ -344,6 +344,7 @@ impl VelocityGuardBuilder {
             (None, None) => {
                 // Checked all the same: a mistake should not wait until a limit is added.
                 self.refill.quota(0, window_secs, burst_factor)?;
+                check_bucket_cap(bucket_cap, 1)?;
                 Configured::Neither
             }
             (Some(limit), None) => Configured::Invocations(table(Limits::lone(vec![limit])?)?),

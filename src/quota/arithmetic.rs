@@ -236,7 +236,7 @@ impl Shape {
         let max = u128::from(max_mark);
         let capacity_units = self.capacity_units();
         if capacity_units > max {
-            return Err(self.too_big("capacity", quota.capacity(), max, self.units_per_token));
+            return Err(self.too_large(quota, max));
         }
         // The last step whose line and capacity fit the mark ends just before the next one begins.
         let horizon = match self.units_per_step {
@@ -270,8 +270,16 @@ impl Shape {
         Ok(line)
     }
 
-    fn too_big(&self, field: &'static str, value: u64, max: u128, units_per_token: u128) -> ConfigError {
-        ConfigError::new(field, value, format!("0 to {} tokens at this rate", max / units_per_token.max(1)))
+    /// A capacity that does not fit the mark. Where the rate is the same number, changing it changes the rate
+    /// too, so no bound can be told.
+    fn too_large(&self, quota: &Quota, max: u128) -> ConfigError {
+        let accepted = match quota.0 {
+            Kind::Bucket { tokens, burst, .. } if tokens == burst => {
+                "fewer tokens, or amounts in a coarser unit".to_owned()
+            }
+            _ => format!("0 to {} tokens at this rate", max / self.units_per_token.max(1)),
+        };
+        ConfigError::new("capacity", quota.capacity(), accepted)
     }
 }
 

@@ -91,12 +91,8 @@ impl Table {
         bucket_cap: usize,
     ) -> Result<Box<Self>, ConfigError> {
         let buckets_per_cell = buckets_per_cell(limits.layout);
+        check_bucket_cap(bucket_cap, buckets_per_cell)?;
         let cells = bucket_cap / buckets_per_cell;
-        if cells == 0 || cells > MOST_CELLS {
-            let least = if buckets_per_cell == 2 { "2 (a key needs a bucket for each limit)" } else { "1" };
-            let accepted = format!("{least} to {}", MOST_CELLS * buckets_per_cell);
-            return Err(ConfigError::new("bucket_cap", bucket_cap, accepted));
-        }
         if !is_lock_free() {
             return Err(ConfigError::new(
                 "target",
@@ -117,6 +113,15 @@ impl Table {
             self.shared.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// Is `bucket_cap` enough for a call that takes `least` buckets, and not more than a table can have?
+pub(crate) fn check_bucket_cap(bucket_cap: usize, least: usize) -> Result<(), ConfigError> {
+    if (least..=MOST_CELLS).contains(&bucket_cap) {
+        return Ok(());
+    }
+    let why = if least > 1 { " (a call takes one for each limit)" } else { "" };
+    Err(ConfigError::new("bucket_cap", bucket_cap, format!("{least}{why} to {MOST_CELLS}")))
 }
 
 pub(crate) fn buckets_per_cell(layout: Layout) -> usize {

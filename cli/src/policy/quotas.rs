@@ -143,15 +143,15 @@ impl Policy {
     }
 
     fn limit_refused(&self, limit: &LimitRule, error: &ConfigError) -> Failure {
-        let (table, burst) = match limit.amount {
-            Amount::Rate { burst, tokens, .. } => ("rate", burst != tokens),
-            Amount::Window { .. } => ("window", false),
+        let (table, tokens, burst) = match limit.amount {
+            Amount::Rate { burst, tokens, .. } => ("rate", tokens, burst != tokens),
+            Amount::Window { tokens, .. } => ("window", tokens, false),
         };
         let (key, value) = match error.field {
             "period" => ("per", duration::show(0)),
             "capacity" if burst => ("burst", error.value.clone()),
-            "capacity" => ("tokens", error.value.clone()),
-            _ => ("tokens", error.value.clone()),
+            // As the policy says it, whatever the library computed from it.
+            _ => ("tokens", tokens.to_string()),
         };
         let place = limit.places.line(key);
         let (file, name, accepted) = (&self.file, &limit.name, &error.accepted);

@@ -40,7 +40,7 @@ impl Decisions {
                 return Err(Failure::Mend(text));
             }
         }
-        let file = File::create(path).map_err(|cause| Failure::write(&name, &cause))?;
+        let file = File::create(path).map_err(|cause| Failure::create(&name, &cause))?;
         let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, file));
         Ok(Self { log: Some(DecisionLog::new(out, names)), name, on_stdout: false })
     }
