@@ -67,7 +67,9 @@ fn run(random: &mut Random) -> usize {
             book.operations += 1;
             match random.below(20) {
                 0 | 1 => time.advance(Duration::from_micros(random.below(900) as u64)),
-                2 => drop(shared.prune_refilled()),
+                2 => {
+                    shared.prune_refilled();
+                }
                 _ => {
                     let (grant, cost) = (random.below(GRANTS), random.below(MOST_COST + 1));
                     let mut plan = Plan::new();

@@ -76,7 +76,9 @@ fn operate(set: &LimitSet, random: &mut Random, book: &mut Book<Bucket>) {
             // The narrow words number few versions; a change past them is refused, and changes nothing.
             let _ = set.reconfigure(random.below(2), quota, Keep::AsIs);
         }
-        1 => drop(set.prune_refilled()),
+        1 => {
+            set.prune_refilled();
+        }
         2 => set.rebuild(),
         _ => {
             let key = random.below(KEYS) as u8;

@@ -51,7 +51,9 @@ fn run(round: &mut Round) -> Result<Counts, String> {
                         set.reconfigure(random.below(2), quota, Keep::AsIs)
                             .expect("far from the last change");
                     }
-                    1 => drop(set.prune_refilled()),
+                    1 => {
+                        set.prune_refilled();
+                    }
                     _ => {
                         let (first, key) = (random.below(2) as u8, random.below(KEYS) as u32);
                         let draws: &[(Bucket, u64)] = &[((0, first, key), 1), ((0, 1 - first, key), 2)];
