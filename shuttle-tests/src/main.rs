@@ -1,14 +1,11 @@
 //! Random mixes on the real engine, under a scheduler that decides every step from a seed.
 //!
 //! ```text
-//! shuttle-tests [--seconds S] [--seed N] [--schedules N] [--replay MIX:SEED] [--list] [MIX]...
+//! mixes [--seconds S] [--seed N] [--schedules N] [--replay MIX:SEED] [--list] [MIX]...
 //! ```
 //! First come the seeds in the file `seeds`: schedules that once showed a bug, and must pass ever after. Then each
 //! mix runs for S seconds (10 if not given), or N schedules, from seed N (from the time of day if not given). Prints a
 //! line for each mix and, last, `N passed, N failed`. `--replay` runs one schedule again.
-
-#[cfg(not(tollgate_shuttle))]
-compile_error!("build with RUSTFLAGS='--cfg tollgate_shuttle', as ./run does");
 
 mod books;
 mod explore;

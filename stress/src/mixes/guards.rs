@@ -98,8 +98,8 @@ fn run(round: &mut Round, atomic: bool) -> Result<Counts, String> {
     let sum =
         |of: fn(&Allowed) -> &[u64; GRANTS], grant: usize| told.iter().map(|one| of(one)[grant]).sum::<u64>();
     let mut admitted = 0;
-    for grant in 0..GRANTS {
-        let ctx = context(&requests[grant][0]);
+    for (grant, by_cost) in requests.iter().enumerate() {
+        let ctx = context(&by_cost[0]);
         let (allowed, spent) = (sum(|one| &one.calls, grant), sum(|one| &one.spend, grant));
         admitted += allowed;
         let left = calls.remaining(&ctx);

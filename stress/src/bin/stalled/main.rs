@@ -5,7 +5,7 @@
 //! Prints a line for each scenario and, last, `N passed, N failed`.
 
 #[cfg(not(tollgate_stall))]
-compile_error!("build with RUSTFLAGS='--cfg tollgate_stall', as stress/stalled does");
+compile_error!("build with STALL=1 in the environment, as stress/stalled does");
 
 mod commit;
 mod stop;
