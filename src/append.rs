@@ -3,11 +3,15 @@
 //! Chunks double in size, so 2^26 elements need 22 chunk pointers, and an index finds its chunk by counting
 //! leading zeros.
 
-use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, MODEL, Ordering};
 
 /// Elements of the first chunk.
-const FIRST: u32 = if cfg!(tollgate_loom) { 2 } else { 32 };
-const CHUNKS: usize = if cfg!(tollgate_loom) { 3 } else { 22 };
+const FIRST: u32 = if MODEL { 2 } else { 32 };
+const CHUNKS: usize = match (MODEL, cfg!(tollgate_loom)) {
+    (true, true) => 3, // loom explores every element's state
+    (true, false) => 10,
+    (false, _) => 22,
+};
 
 /// A growing list of default-constructed elements, named by the order in which they were claimed.
 #[derive(Debug)]
@@ -124,7 +128,7 @@ impl<T> Drop for AppendList<T> {
     }
 }
 
-#[cfg(all(test, not(tollgate_loom)))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;

@@ -30,13 +30,15 @@
 //! without either, two threads can help each other for ever.
 
 use crate::append::AppendList;
-use crate::sync::{AtomicBits, AtomicU32, AtomicU64, Bits, Ordering, UnsafeCell, seeded_bug, spin_loop};
+use crate::sync::{
+    AtomicBits, AtomicU32, AtomicU64, Bits, MODEL, Ordering, UnsafeCell, seeded_bug, spin_loop, stall_point,
+};
 use crate::word::{DESCRIPTOR, SEQUENCE, Word};
 use crossbeam_epoch as epoch;
 use crossbeam_utils::CachePadded;
 
 /// Looks at a marker this often before helping its operation: the owner is usually about to finish.
-const LOOKS: u32 = if cfg!(tollgate_loom) { 0 } else { 4 };
+const LOOKS: u32 = if MODEL { 0 } else { 4 };
 
 /// Control word, high to low: sequence, state 2, participants 16.
 const PARTICIPANTS: u32 = 16;
@@ -135,18 +137,16 @@ struct Pool {
     returned: AtomicU64,
 }
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 static POOL: Pool = Pool { all: AppendList::new(), returned: AtomicU64::new(0) };
-#[cfg(not(tollgate_loom))]
-fn pool() -> &'static Pool {
-    &POOL
-}
-
 #[cfg(tollgate_loom)]
 loom::lazy_static! {
     static ref POOL: Pool = Pool { all: AppendList::new(), returned: AtomicU64::new(0) };
 }
-#[cfg(tollgate_loom)]
+#[cfg(tollgate_shuttle)]
+shuttle::lazy_static! {
+    static ref POOL: Pool = Pool { all: AppendList::new(), returned: AtomicU64::new(0) };
+}
 fn pool() -> &'static Pool {
     &POOL
 }
@@ -203,6 +203,9 @@ mod leases {
             }
         }
     }
+
+    #[cfg(tollgate_shuttle)]
+    use shuttle::thread_local;
 
     thread_local! {
         pub(super) static HELD_HERE: Held = const { Held([const { Cell::new(None) }; HELD]) };
@@ -282,6 +285,7 @@ pub(crate) unsafe fn commit(entries: &mut [Entry]) -> bool {
         stored.clear();
         stored.extend_from_slice(entries);
     });
+    stall_point!(Claimed);
     // SAFETY: the caller keeps the cells alive, and the entries are ours.
     let state = unsafe { run(descriptor, number, sequence) };
     if give_back {
@@ -326,6 +330,7 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
             Err(found) => seen = Control(found),
         }
     }
+    stall_point!(Joined);
     if seen.state() == State::Undecided {
         if seeded_bug!("count-lowered-early") {
             descriptor.control.fetch_sub(1, Ordering::Release);
@@ -342,6 +347,7 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
             }
         });
     }
+    stall_point!(Leaving);
     // Release: our reads of the entries, and the release of a marker that we installed late, come before the
     // descriptor's reuse. Last of all.
     if seeded_bug!("helpers-uncounted") {
@@ -370,12 +376,14 @@ unsafe fn run(descriptor: &Descriptor, number: u32, sequence: u64) -> State {
                 }
             }
             decide(descriptor, sequence, outcome);
+            stall_point!(Decided);
         }
         let state = Control(descriptor.control.load(Ordering::Acquire)).state();
         for entry in entries {
             // SAFETY: by this function's contract.
             let cell = unsafe { entry.cell() };
             release(cell, entry, number, sequence, state);
+            stall_point!(Released);
         }
         state
     })
@@ -410,6 +418,7 @@ unsafe fn install(descriptor: &Descriptor, entries: &[Entry], number: u32, seque
                 Err(_) => return Some(State::Failed),
             }
         }
+        stall_point!(Installed);
     }
     Some(State::Succeeded)
 }

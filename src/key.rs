@@ -235,7 +235,7 @@ impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
     }
 }
 
-#[cfg(all(test, not(tollgate_loom)))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

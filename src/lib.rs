@@ -71,10 +71,13 @@ pub mod time;
 mod append;
 mod commit;
 mod error;
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 #[doc(hidden)]
 pub mod model;
 mod refusal;
+#[cfg(tollgate_stall)]
+#[doc(hidden)]
+pub mod stall;
 mod sync;
 mod table;
 mod word;

@@ -1,4 +1,5 @@
-//! What models of the real code need beyond the public interface. Exists under `--cfg tollgate_loom` only.
+//! What models of the real code need beyond the public interface. Exists under `--cfg tollgate_loom` and
+//! `--cfg tollgate_shuttle` only.
 
 use crate::key::Key;
 use crate::limiter::{LimitSet, Limiter};

@@ -1,18 +1,35 @@
 //! The atomics the engine runs on: the machine's, or a model checker's. Nothing else names either.
 //!
-//! Under `--cfg tollgate_loom` the same code runs on 64-bit words with narrow fields, because loom has no
-//! 128-bit atomics and a mutex in their place would hide ordering bugs.
+//! | cfg | checker | explores |
+//! |---|---|---|
+//! | `tollgate_loom` | loom | every interleaving of small models, and what weak orderings allow |
+//! | `tollgate_shuttle` | shuttle | random interleavings of large mixes, all orderings taken as sequentially consistent |
+//!
+//! Under either the same code runs on 64-bit words with narrow fields, because neither has 128-bit atomics and a
+//! mutex in their place would hide ordering bugs.
 
-#[cfg(not(tollgate_loom))]
+/// Is this a build for a model checker? Then words are narrow, and tables, chunks and pauses small.
+pub(crate) const MODEL: bool = cfg!(any(tollgate_loom, tollgate_shuttle));
+
+#[cfg(all(tollgate_loom, tollgate_shuttle))]
+compile_error!("one model checker at a time: tollgate_loom or tollgate_shuttle");
+
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod imp {
     pub(crate) use portable_atomic::AtomicU128 as AtomicBits;
     pub(crate) use std::hint::spin_loop;
+    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+    pub(crate) use AtomicU64 as AtomicTime;
 
     /// A word's bits.
     pub(crate) type Bits = u128;
+}
 
-    /// `std`'s cell with the model checker's access methods.
+#[cfg(not(tollgate_loom))]
+mod cell {
+    /// `std`'s cell with loom's access methods.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -32,10 +49,31 @@ mod imp {
         }
     }
 }
+#[cfg(not(tollgate_loom))]
+pub(crate) use cell::UnsafeCell;
+
+#[cfg(tollgate_shuttle)]
+mod imp {
+    pub(crate) use shuttle::sync::Mutex;
+    pub(crate) use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+    pub(crate) use AtomicU64 as AtomicBits;
+    /// A manual clock is read and moved at any point of another thread's operation.
+    pub(crate) use AtomicU64 as AtomicTime;
+
+    /// A word's bits.
+    pub(crate) type Bits = u64;
+
+    /// A pause is a chance for another thread to run.
+    pub(crate) fn spin_loop() {
+        shuttle::thread::yield_now();
+    }
+}
 
 #[cfg(tollgate_loom)]
 mod imp {
     pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::sync::Mutex;
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicPtr, Ordering, fence};
     #[cfg(not(tollgate_rmw_loads))]
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64};
@@ -43,6 +81,8 @@ mod imp {
     pub(crate) use rmw_loads::{AtomicU32, AtomicU64};
 
     pub(crate) use AtomicU64 as AtomicBits;
+    /// The machine's: models step their clocks by hand, and a reading is no choice worth exploring.
+    pub(crate) use std::sync::atomic::AtomicU64 as AtomicTime;
 
     /// A word's bits.
     pub(crate) type Bits = u64;
@@ -97,3 +137,12 @@ macro_rules! seeded_bug {
     };
 }
 pub(crate) use seeded_bug;
+
+/// A place where a test may stop this thread: see `stall`. Nothing at all in a build that ships.
+macro_rules! stall_point {
+    ($point:ident) => {
+        #[cfg(tollgate_stall)]
+        crate::stall::reached(crate::stall::Point::$point);
+    };
+}
+pub(crate) use stall_point;

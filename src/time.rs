@@ -9,10 +9,10 @@
 //! A clock that runs late never credits time that has not passed, so it can refuse a little early but not
 //! admit too much. Wait hints add [`Clock::granularity`] to make up for it.
 
+use crate::sync::{AtomicTime, Ordering};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A source of time that only moves forward.
@@ -154,7 +154,7 @@ impl Clock for CoarseClock {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock {
-    now: Arc<AtomicU64>,
+    now: Arc<AtomicTime>,
 }
 
 impl ManualClock {
@@ -165,7 +165,7 @@ impl ManualClock {
 
     /// A clock at `now` nanoseconds.
     pub fn at(now: u64) -> Self {
-        Self { now: Arc::new(AtomicU64::new(now)) }
+        Self { now: Arc::new(AtomicTime::new(now)) }
     }
 
     /// Moves forward by `step`, stopping at the largest representable time.

@@ -28,7 +28,7 @@ use crate::sync::{Bits, seeded_bug};
 const WORD: u32 = Bits::BITS;
 const FLAGS: u32 = 4;
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod widths {
     pub(crate) const PAIR_GENERATION: u32 = 16;
     pub(crate) const LONE_GENERATION: u32 = 40;
@@ -37,7 +37,7 @@ mod widths {
     pub(crate) const DESCRIPTOR: u32 = 18;
 }
 /// The model's narrow fields.
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 mod widths {
     pub(crate) const PAIR_GENERATION: u32 = 8;
     pub(crate) const LONE_GENERATION: u32 = 16;
@@ -224,7 +224,7 @@ impl Word {
     }
 }
 
-#[cfg(all(test, not(tollgate_loom)))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -170,7 +170,7 @@ impl<K: Key + ?Sized> Limiter<K> {
         crate::table::is_lock_free()
     }
 
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn table_for_models(&self) -> &crate::table::Table {
         &self.table
     }

@@ -115,7 +115,7 @@ impl LimitSet {
         snapshot(&self.table)
     }
 
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn table_for_models(&self) -> &crate::table::Table {
         &self.table
     }

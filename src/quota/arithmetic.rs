@@ -5,7 +5,7 @@ use crate::ConfigError;
 
 /// Five years of 365.25 days in nanoseconds: the shortest horizon a limit may have. (The model checker's narrow
 /// words count small times.)
-const MIN_HORIZON: u64 = if cfg!(tollgate_loom) { 1_000 } else { 5 * YEAR };
+const MIN_HORIZON: u64 = if crate::sync::MODEL { 1_000 } else { 5 * YEAR };
 const YEAR: u64 = 31_557_600 * NANOS_PER_SEC;
 /// The ticks tried, finest first.
 const TICKS: [u64; 3] = [1, 1_000, 1_000_000];

@@ -5,11 +5,11 @@
 
 use super::slab::Zeroable;
 use crate::key::KeyBytes;
-use crate::sync::{AtomicBits, AtomicU64, Ordering, fence, seeded_bug};
+use crate::sync::{AtomicBits, AtomicU64, MODEL, Ordering, fence, seeded_bug};
 use crate::word::{Layout, Word};
 use crossbeam_epoch as epoch;
 
-const KEY_WORDS: usize = if cfg!(tollgate_loom) { 2 } else { 6 };
+const KEY_WORDS: usize = if MODEL { 2 } else { 6 };
 /// Keys of up to this many bytes lie in the cell; one more byte holds the length.
 const INLINE: usize = KEY_WORDS * 8 - 1;
 /// In place of a length: the key is boxed.
@@ -71,12 +71,12 @@ pub(crate) struct Cell {
     key: [AtomicU64; KEY_WORDS],
 }
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 const _: () = assert!(size_of::<Cell>() == 64);
 
 // SAFETY: all fields are atomic integers, whose zero bytes are the integer 0.
 unsafe impl Zeroable for Cell {
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     fn zeroed() -> Self {
         Self { word: AtomicBits::new(0), key: std::array::from_fn(|_| AtomicU64::new(0)) }
     }

@@ -11,7 +11,7 @@
 
 use super::slab::Slab;
 use crate::append::AppendList;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, seeded_bug};
+use crate::sync::{AtomicU32, AtomicU64, MODEL, Ordering, seeded_bug};
 use crate::word::PAIR_GENERATION;
 use std::sync::OnceLock;
 
@@ -217,7 +217,7 @@ fn most_used(length: usize) -> usize {
 
 /// The size of an array for `cells` cells: at most half full, so that a quarter is left before it is crowded.
 pub(crate) fn log2_length_for(cells: usize) -> u32 {
-    let least = if cfg!(tollgate_loom) { 4 } else { 8 };
+    let least = if MODEL { 4 } else { 8 };
     (cells * 2).max(least).next_power_of_two().ilog2().min(LARGEST)
 }
 
@@ -307,7 +307,7 @@ fn retag(head: u64, first: u32) -> u64 {
     tag << (INDEX + 1) | u64::from(first)
 }
 
-#[cfg(all(test, not(tollgate_loom)))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -7,7 +7,7 @@ use super::limits::{Buckets, Costs, LaneDraw};
 use super::lookup::{Find, Hit};
 use crate::quota::{Arithmetic, Decision};
 use crate::refusal::{Reason, Refusal};
-use crate::sync::{seeded_bug, spin_loop};
+use crate::sync::{MODEL, seeded_bug, spin_loop};
 use crate::word::Word;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) type Lanes = [Option<Admission>; 2];
 pub(crate) struct Backoff(u32);
 
 impl Backoff {
-    const STEP: u32 = if cfg!(tollgate_loom) { 0 } else { 32 };
+    const STEP: u32 = if MODEL { 0 } else { 32 };
     const MOST: u32 = 16;
 
     #[inline]

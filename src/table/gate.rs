@@ -80,7 +80,7 @@ impl Gate {
     }
 }
 
-#[cfg(all(test, not(tollgate_loom)))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use super::*;
 

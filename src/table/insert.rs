@@ -14,7 +14,7 @@ use super::cell::PackedKey;
 use super::directory::{Entry, fingerprint};
 use super::lookup::{Hit, Vacancy};
 use crate::commit;
-use crate::sync::{Ordering, fence, seeded_bug};
+use crate::sync::{Ordering, fence, seeded_bug, stall_point};
 use crate::word::Word;
 
 /// A free cell in a caller's hands.
@@ -65,6 +65,7 @@ impl Table {
     }
 
     fn hand(&self, shard: usize, cell: u32) -> Hand<'_> {
+        stall_point!(InHand);
         // The pop's acquire made the freed word visible.
         Hand { table: self, shard, cell, free: self.cell(cell).load(), key_written: false }
     }
@@ -104,6 +105,7 @@ impl<'t> Hand<'t> {
             table.shards[table.shard_of(key)].gate.lower(table.limits.refilled_at(word));
             table.gate.lower(table.limits.refilled_at(word));
         }
+        stall_point!(Written);
         let array = table.arrays.get(at.directory.array());
         let entry = Entry::cell(fingerprint(key.hash), word.entry_generation(), self.cell);
         if !array.publish(at.slot, at.directory.life(), entry) {
@@ -112,6 +114,7 @@ impl<'t> Hand<'t> {
         if seeded_bug!("live-late") {
             cell.word.store(word.0, Ordering::Release);
         }
+        stall_point!(Published);
         let Hand { shard, cell, .. } = self;
         std::mem::forget(self);
         let home = table.shard_of(key);
@@ -185,6 +188,7 @@ impl Drop for Fresh<'_> {
                 Err(found) => word = found,
             }
         }
+        stall_point!(GivenBack);
         // Between the end of this life and the next key's bytes: see `Cell::confirm`.
         fence(Ordering::Release);
         table.arrays.get(self.at.directory.array()).bury(self.at.slot, self.entry);

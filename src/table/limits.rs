@@ -7,10 +7,10 @@
 
 use crate::append::AppendList;
 use crate::quota::{Arithmetic, Decision, Quota, pair_arithmetic};
-use crate::sync::{AtomicU32, Ordering, seeded_bug};
+use crate::sync::{AtomicU32, Mutex, Ordering, seeded_bug, stall_point};
 use crate::word::{LIMIT, LONE_MARK, Layout, PAIR_MARKS, Word};
 use crate::{ConfigError, LimitName};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 /// What a reconfiguration does with the tokens in a bucket.
 ///
@@ -289,6 +289,7 @@ impl Limits {
         })?;
         // Release: whoever follows the link finds the version defined.
         versions.all.get(old).next.store(number + 1, Ordering::Release);
+        stall_point!(Linked);
         versions.current[limit as usize].store(number, Ordering::Release);
         Ok(true)
     }

@@ -22,7 +22,7 @@
 //! Draws on a bucket are linearizable: each is one exchange of its word. A refusal is justified by the bucket's
 //! word at one instant during the call. `len` and iteration are weak snapshots: exact when nobody writes.
 
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 pub(crate) mod audit;
 pub(crate) mod cell;
 pub(crate) mod directory;
@@ -40,7 +40,7 @@ use crate::ConfigError;
 use crate::commit;
 use crate::key::{Key, KeyBytes};
 use crate::quota::Quota;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, MODEL, Ordering};
 use crate::time::EngineClock;
 use crate::word::{Layout, Word};
 use cell::{Cell, PackedKey};
@@ -54,7 +54,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::AtomicBool;
 
 /// Cells of a shard, about: a scan of one takes some ten microseconds.
-const SHARD_CELLS: usize = if cfg!(tollgate_loom) { 2 } else { 1_024 };
+const SHARD_CELLS: usize = if MODEL { 2 } else { 1_024 };
 const MOST_SHARDS: usize = 1_024;
 
 /// The default of every `bucket_cap`.
@@ -133,9 +133,9 @@ pub(crate) fn buckets_per_cell(layout: Layout) -> usize {
 
 /// Are the engine's words exchanged without a lock on this machine?
 pub(crate) fn is_lock_free() -> bool {
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     return true;
-    #[cfg(not(tollgate_loom))]
+    #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
     crate::sync::AtomicBits::is_lock_free()
 }
 
@@ -160,9 +160,9 @@ impl Table {
             arrays,
             gate: Gate::new(0),
             latest: AtomicU64::new(0),
-            #[cfg(not(tollgate_loom))]
+            #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
             hasher: ahash::RandomState::new(),
-            #[cfg(tollgate_loom)]
+            #[cfg(any(tollgate_loom, tollgate_shuttle))]
             hasher: ahash::RandomState::with_seeds(1, 2, 3, 4),
         }
     }

@@ -6,7 +6,7 @@
 use super::Table;
 use super::directory::{Array, Entry, Slot};
 use super::gate::NEVER;
-use crate::sync::{Ordering, fence, seeded_bug};
+use crate::sync::{Ordering, fence, seeded_bug, stall_point};
 
 /// A fruitless scan is followed by a pause of this many times its duration, times the number of shards.
 const PAUSE: u64 = 4;
@@ -135,6 +135,7 @@ impl Table {
             if !seeded_bug!("latest-raised-late") {
                 self.raise_latest(now);
             }
+            stall_point!(Refilled);
             match cell.exchange(word, self.limits.freed(word, now)) {
                 Ok(()) => break,
                 Err(found) => word = found,
@@ -143,6 +144,7 @@ impl Table {
         if seeded_bug!("latest-raised-late") {
             self.raise_latest(now);
         }
+        stall_point!(Reclaimed);
         // Between the end of this life and what is written over its key while the cell is free: see
         // `Cell::confirm`.
         fence(Ordering::Release);

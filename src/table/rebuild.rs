@@ -7,7 +7,7 @@
 
 use super::Table;
 use super::directory::{Array, DirectoryWord, Entry, Slot, log2_length_for};
-use crate::sync::{Ordering, seeded_bug};
+use crate::sync::{Ordering, seeded_bug, stall_point};
 
 impl Table {
     /// Replaces `old` as the shard's directory, unless it was replaced already.
@@ -22,12 +22,14 @@ impl Table {
             };
             match self.copy(array, old.life(), target) {
                 Copied::All => {
+                    stall_point!(Copied);
                     let installed = self.shards[shard]
                         .directory
                         // Release: the copied slots are visible with the word. Acquire on failure is not
                         // needed: the loop's condition loads again.
                         .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
                         .is_ok();
+                    stall_point!(Replaced);
                     // Whoever installed owns the old array; whoever lost still owns its own.
                     self.arrays.give_back(if installed { old.array() } else { new.array() });
                 }
@@ -85,6 +87,7 @@ impl Table {
                     }
                 }
             }
+            stall_point!(Passed);
         }
         Copied::All
     }

@@ -113,7 +113,7 @@ impl Shard {
     }
 
     /// The stacked cells, when nobody pushes or pops.
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn stacked(&self, cells: &[Cell]) -> Vec<u32> {
         let mut all = Vec::new();
         let mut next = self.free.head.load(Ordering::Acquire) & ((1 << INDEX) - 1);
@@ -126,7 +126,7 @@ impl Shard {
     }
 
     /// The shard's own cells that were never handed out.
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     pub(crate) fn never_used(&self) -> Range<u32> {
         self.used().end..self.free.end
     }

@@ -8,13 +8,13 @@ use std::ops::Deref;
 /// Implementors must be valid when every byte is zero, and need no drop.
 pub(crate) unsafe trait Zeroable {
     /// The zero value, where memory cannot be had zeroed (under the model checker).
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     fn zeroed() -> Self;
 }
 
 // SAFETY: an atomic integer's zero bytes are the integer 0, and it needs no drop.
 unsafe impl Zeroable for crate::sync::AtomicU64 {
-    #[cfg(tollgate_loom)]
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
     fn zeroed() -> Self {
         Self::new(0)
     }
@@ -38,7 +38,7 @@ impl<T: Zeroable> Deref for Slab<T> {
     }
 }
 
-#[cfg(not(tollgate_loom))]
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod imp {
     use super::Zeroable;
     use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -98,7 +98,7 @@ mod imp {
     }
 }
 
-#[cfg(tollgate_loom)]
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
 mod imp {
     use super::Zeroable;
     use std::ops::Deref;
@@ -120,7 +120,7 @@ mod imp {
     }
 }
 
-#[cfg(all(test, not(tollgate_loom)))]
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
 mod tests {
     use super::*;
     use crate::sync::{AtomicU64, Ordering};

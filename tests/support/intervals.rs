@@ -73,12 +73,34 @@ impl<B: Debug> fmt::Display for Broken<B> {
     }
 }
 
+/// What a limit releases, as the proof needs to know it.
+pub trait Refill {
+    /// Units released from the start of the clock to `t`.
+    fn released_units(&self, t: u64) -> u128;
+    /// How many units `tokens` are.
+    fn units(&self, tokens: u64) -> u128;
+    /// Tokens kept at most.
+    fn capacity(&self) -> u64;
+}
+
+impl Refill for Line {
+    fn released_units(&self, t: u64) -> u128 {
+        Line::released_units(self, t)
+    }
+    fn units(&self, tokens: u64) -> u128 {
+        Line::units(self, tokens)
+    }
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+}
+
 /// Checks a whole history. `told` is, for each bucket, the sum of the costs in tokens that callers were admitted
 /// with, counted by the callers themselves.
-pub fn prove<'l, B: Ord + Clone + Debug>(
+pub fn prove<'l, B: Ord + Clone + Debug, L: Refill + 'l>(
     mut records: Vec<Record<B>>,
     told: &BTreeMap<B, u64>,
-    line_of: impl Fn(&B) -> &'l Line,
+    line_of: impl Fn(&B) -> &'l L,
 ) -> Result<Proved, Broken<B>> {
     records.sort_by(|a, b| (&a.bucket, a.from, a.to).cmp(&(&b.bucket, b.from, b.to)));
     let mut buckets = 0;
@@ -98,7 +120,7 @@ pub fn prove<'l, B: Ord + Clone + Debug>(
 }
 
 /// The records of one bucket, in the order of the line. Returns the units they own.
-fn prove_one<B: Clone>(records: &[Record<B>], line: &Line) -> Result<u128, Broken<B>> {
+fn prove_one<B: Clone>(records: &[Record<B>], line: &impl Refill) -> Result<u128, Broken<B>> {
     // Many admissions share one instant of a manual clock, and the oracle is slow.
     let mut known: BTreeMap<u64, u128> = BTreeMap::new();
     let mut before: Option<&Record<B>> = None;
@@ -108,7 +130,7 @@ fn prove_one<B: Clone>(records: &[Record<B>], line: &Line) -> Result<u128, Broke
             return Err(Broken::Empty(record.clone()));
         }
         let released = *known.entry(record.at).or_insert_with(|| line.released_units(record.at));
-        let allowed = released + line.units(line.capacity);
+        let allowed = released + line.units(line.capacity());
         let (from, end_before) = (u128::from(record.from), before.map_or(0, |before| u128::from(before.to)));
         match before {
             Some(before) if from < end_before => {
@@ -131,7 +153,7 @@ fn prove_one<B: Clone>(records: &[Record<B>], line: &Line) -> Result<u128, Broke
     Ok(owned)
 }
 
-fn check_total<B: Clone>(bucket: &B, owned: u128, tokens: u64, line: &Line) -> Result<(), Broken<B>> {
+fn check_total<B: Clone>(bucket: &B, owned: u128, tokens: u64, line: &impl Refill) -> Result<(), Broken<B>> {
     let told = line.units(tokens);
     if owned == told {
         return Ok(());
@@ -140,10 +162,10 @@ fn check_total<B: Clone>(bucket: &B, owned: u128, tokens: u64, line: &Line) -> R
 }
 
 /// [`prove`], or a panic that prints the offending records.
-pub fn assert_proved<'l, B: Ord + Clone + Debug>(
+pub fn assert_proved<'l, B: Ord + Clone + Debug, L: Refill + 'l>(
     records: Vec<Record<B>>,
     told: &BTreeMap<B, u64>,
-    line_of: impl Fn(&B) -> &'l Line,
+    line_of: impl Fn(&B) -> &'l L,
 ) -> Proved {
     prove(records, told, line_of).unwrap_or_else(|broken| panic!("{broken}"))
 }

@@ -1,0 +1,14 @@
+//! Sets the engine's private cfgs, from the environment that the scripts set: for this package only, so that the
+//! dependencies are not built again.
+
+fn main() {
+    for cfg in ["tollgate_loom", "tollgate_shuttle", "tollgate_rmw_loads", "tollgate_stall"] {
+        println!("cargo::rustc-check-cfg=cfg({cfg})");
+    }
+    println!("cargo::rustc-check-cfg=cfg(tollgate_mutant, values(any()))");
+    println!("cargo::rustc-cfg=tollgate_shuttle");
+    println!("cargo::rerun-if-env-changed=MUTANT");
+    if let Ok(mutant) = std::env::var("MUTANT") {
+        println!("cargo::rustc-cfg=tollgate_mutant={mutant:?}");
+    }
+}

@@ -1,0 +1,12 @@
+//! The mixes: each a recipe for a table and for what threads do to it.
+
+mod pair;
+mod plans;
+mod reconfigure;
+mod single;
+
+use crate::explore::Mix;
+
+pub fn all() -> Vec<Mix> {
+    [single::MIXES, plans::MIXES, pair::MIXES, reconfigure::MIXES].concat()
+}
