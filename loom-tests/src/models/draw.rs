@@ -13,31 +13,31 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "last-token",
         proves: "of two threads at the last token exactly one draws it",
-        bound: 4,
+        bounds: [4, 4],
         execution: last_token,
     },
     Model {
         name: "pair",
         proves: "both lanes of a pair move or neither, as a third thread sees it",
-        bound: 3,
+        bounds: [3, 3],
         execution: pair,
     },
     Model {
         name: "clock-after-word",
         proves: "a draw that overlaps the turn of a window is judged by the time after the word it read",
-        bound: 3,
+        bounds: [3, 3],
         execution: clock_after_word,
     },
     Model {
         name: "refusal-writes-nothing",
         proves: "a refused draw leaves every word as it was, and is justified by a word that was there",
-        bound: 3,
+        bounds: [3, 3],
         execution: refusal_writes_nothing,
     },
     Model {
         name: "other-key",
         proves: "a reader that holds a cell's old generation never takes a later key's bucket for its own",
-        bound: 3,
+        bounds: [3, 3],
         execution: other_key,
     },
 ];

@@ -7,31 +7,31 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "insert-against-rebuild",
         proves: "a key inserted while its directory is rebuilt is found afterwards, once",
-        bound: 3,
+        bounds: [3, 3],
         execution: insert_against_rebuild,
     },
     Model {
         name: "draw-against-rebuild",
         proves: "a draw during a rebuild is neither lost nor doubled",
-        bound: 3,
+        bounds: [3, 3],
         execution: draw_against_rebuild,
     },
     Model {
         name: "recycled-array",
         proves: "a lookup that sleeps through two rebuilds of its array still finds its key",
-        bound: 3,
+        bounds: [3, 3],
         execution: recycled_array,
     },
     Model {
         name: "two-rebuilds",
         proves: "two rebuilds at once and an insert lose nothing and share no array",
-        bound: 2,
+        bounds: [2, 2],
         execution: two_rebuilds,
     },
     Model {
         name: "crowded",
         proves: "inserts that find the directory crowded rebuild it together, and all keys are there",
-        bound: 2,
+        bounds: [2, 2],
         execution: crowded,
     },
 ];
