@@ -255,11 +255,7 @@ fn claim(descriptor: &Descriptor) -> Option<u64> {
     // Acquire: pairs with the release by which each helper lowered the count, so that its reads of the entries
     // are over. Release: whoever sees an entry's marker sees this sequence too.
     let order = if seeded_bug!("claim-relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-    descriptor
-        .control
-        .compare_exchange(seen.0, begun.0, order, Ordering::Relaxed)
-        .is_ok()
-        .then_some(sequence)
+    descriptor.control.compare_exchange(seen.0, begun.0, order, Ordering::Relaxed).is_ok().then_some(sequence)
 }
 
 /// Changes all cells from their old to their new words, or none. The entries name each cell once.

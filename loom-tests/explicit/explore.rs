@@ -36,6 +36,14 @@ struct Search<'s> {
     most_participants: u8,
 }
 
+/// A state on the present path.
+struct Visit {
+    state: State,
+    fingerprint: u128,
+    /// The thread whose turn is next; none before the state was checked.
+    next: Option<usize>,
+}
+
 /// Explores every interleaving of a scenario; true if nothing went wrong in any.
 pub fn explore(scenario: &Scenario, bug: Option<Bug>, most_states: usize) -> bool {
     let start = Instant::now();
@@ -92,31 +100,24 @@ impl Search<'_> {
 
     /// All states; false if there are more than `most`. The error has the schedule that led to it.
     fn all(&mut self, most: usize) -> Result<bool, String> {
-        let start = self.start();
-        self.seen.insert(self.fingerprints.of(&start));
-        // The present path: each state with the next thread to run in it.
-        let mut path = vec![(start, 0)];
-        while let Some((state, next)) = path.last_mut() {
-            let thread = *next;
-            if thread == 0 {
-                let checked = self.check(&path.last().expect("not empty").0);
+        let mut path = Vec::new();
+        self.visit(self.start(), &mut path);
+        while let Some(Visit { state, fingerprint, next }) = path.last_mut() {
+            let Some(thread) = *next else {
+                *next = Some(0);
+                let checked = self.check(state, *fingerprint);
                 checked.map_err(|why| with_schedule(why, &path))?;
-                path.last_mut().expect("not empty").1 = 1;
                 continue;
-            }
-            *next += 1;
-            if thread > self.scenario.threads.len() {
+            };
+            if thread == self.scenario.threads.len() {
                 path.pop();
                 continue;
             }
+            *next = Some(thread + 1);
             let mut after = state.clone();
-            match self.step(&mut after, thread - 1).take() {
+            match self.step(&mut after, thread).take() {
+                Ok(true) => self.visit(after, &mut path),
                 Ok(false) => {}
-                Ok(true) => {
-                    if self.seen.insert(self.fingerprints.of(&after)) {
-                        path.push((after, 0));
-                    }
-                }
                 Err(why) => return Err(with_schedule(why, &path)),
             }
             if self.seen.len() > most {
@@ -126,7 +127,14 @@ impl Search<'_> {
         Ok(true)
     }
 
-    fn check(&mut self, state: &State) -> Result<(), String> {
+    fn visit(&mut self, state: State, path: &mut Vec<Visit>) {
+        let fingerprint = self.fingerprints.of(&state);
+        if self.seen.insert(fingerprint) {
+            path.push(Visit { state, fingerprint, next: None });
+        }
+    }
+
+    fn check(&mut self, state: &State, fingerprint: u128) -> Result<(), String> {
         let mut marks = [0; CELLS];
         for cell in 0..CELLS {
             let Word::Mark { mark, .. } = state.settled(cell)? else { unreachable!("the word is settled") };
@@ -153,7 +161,7 @@ impl Search<'_> {
             self.ends += 1;
             return self.check_end(state);
         }
-        (0..state.threads.len()).try_for_each(|thread| self.finishes_alone(state, thread))
+        (0..state.threads.len()).try_for_each(|thread| self.finishes_alone(state, fingerprint, thread))
     }
 
     /// When all have finished: nothing is left behind, and the books balance.
@@ -189,7 +197,10 @@ impl Search<'_> {
         // What the callers were told is what the cells say, but for marks of lives that are over.
         for cell in (0..CELLS).filter(|&cell| !reclaimed[cell]) {
             if drawn[cell] != state.owed[cell] {
-                return Err(format!("{} were admitted on cell {cell}, which owes {}", drawn[cell], state.owed[cell]));
+                return Err(format!(
+                    "{} were admitted on cell {cell}, which owes {}",
+                    drawn[cell], state.owed[cell]
+                ));
             }
         }
         match self.scenario.admitted {
@@ -199,21 +210,24 @@ impl Search<'_> {
     }
 
     /// With all others standing still for ever, does the thread end all its calls?
-    fn finishes_alone(&mut self, state: &State, thread: usize) -> Result<(), String> {
+    fn finishes_alone(&mut self, state: &State, fingerprint: u128, thread: usize) -> Result<(), String> {
+        let key = |fingerprint: u128| fingerprint.wrapping_add(thread as u128);
+        if state.threads[thread].frames.is_empty() || self.finishes.contains(&key(fingerprint)) {
+            return Ok(());
+        }
         let mut alone = state.clone();
-        let mut passed = Vec::new();
+        let mut passed = vec![key(fingerprint)];
         loop {
-            let fingerprint = self.fingerprints.of(&(&alone, thread));
-            if self.finishes.contains(&fingerprint) {
-                break;
-            }
-            passed.push(fingerprint);
-            let before = alone.clone();
             let going = self.step(&mut alone, thread).take();
             if !going.map_err(|why| format!("thread {thread} alone: {why}"))? {
                 break;
             }
-            if alone == before || passed.len() > ALONE {
+            let key = key(self.fingerprints.of(&alone));
+            if self.finishes.contains(&key) {
+                break;
+            }
+            passed.push(key);
+            if passed.len() > ALONE {
                 return Err(format!("thread {thread} never finishes while the others stand still"));
             }
         }
@@ -222,11 +236,11 @@ impl Search<'_> {
     }
 }
 
-/// The error with the threads' turns that led to it. (A state's counter is 2 above the thread that ran last.)
-fn with_schedule(why: String, path: &[(State, usize)]) -> String {
+/// The error with the threads' turns that led to it.
+fn with_schedule(why: String, path: &[Visit]) -> String {
     let turns: Vec<String> =
-        path.iter().filter(|(_, next)| *next >= 2).map(|(_, next)| (next - 2).to_string()).collect();
-    let last = path.last().map(|(state, _)| describe(state)).unwrap_or_default();
+        path.iter().filter_map(|visit| visit.next?.checked_sub(1)).map(|thread| thread.to_string()).collect();
+    let last = path.last().map(|visit| describe(&visit.state)).unwrap_or_default();
     format!("{why}\n    after turns of threads {}\n    {last}", turns.join(" "))
 }
 
@@ -236,7 +250,10 @@ fn describe(state: &State) -> String {
         Frame::Help { at: Help::Leaves, .. } => "helps".to_string(),
         other => format!("{other:?}"),
     };
-    let threads: Vec<String> =
-        state.threads.iter().map(|thread| thread.frames.iter().map(run).collect::<Vec<_>>().join(" > ")).collect();
+    let threads: Vec<String> = state
+        .threads
+        .iter()
+        .map(|thread| thread.frames.iter().map(run).collect::<Vec<_>>().join(" > "))
+        .collect();
     format!("cells {:?}; threads: {}", state.cells, threads.join("; "))
 }

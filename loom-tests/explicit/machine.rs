@@ -95,17 +95,39 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Frame {
     /// Loads the word of the plan's next cell.
-    PlanReads { seen: Vec<Word> },
-    PlanClaims { seen: Vec<Word> },
-    PlanWrites { seen: Vec<Word>, descriptor: u8 },
+    PlanReads {
+        seen: Vec<Word>,
+    },
+    PlanClaims {
+        seen: Vec<Word>,
+    },
+    PlanWrites {
+        seen: Vec<Word>,
+        descriptor: u8,
+    },
     /// Begins again, if its operation failed.
-    PlanEnds { descriptor: u8 },
+    PlanEnds {
+        descriptor: u8,
+    },
     SingleReads,
-    SingleExchanges { seen: Word },
+    SingleExchanges {
+        seen: Word,
+    },
     ReclaimReads,
-    ReclaimExchanges { seen: Word },
-    Run { descriptor: u8, sequence: u8, at: Run },
-    Help { cell: u8, descriptor: u8, sequence: u8, at: Help },
+    ReclaimExchanges {
+        seen: Word,
+    },
+    Run {
+        descriptor: u8,
+        sequence: u8,
+        at: Run,
+    },
+    Help {
+        cell: u8,
+        descriptor: u8,
+        sequence: u8,
+        at: Help,
+    },
 }
 
 impl Frame {
@@ -121,14 +143,24 @@ impl Frame {
 /// Where a participant is in an operation: install, decide, release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Run {
-    Installs { entry: u8 },
+    Installs {
+        entry: u8,
+    },
     /// Met another operation's marker: is our own still undecided?
-    Rechecks { entry: u8, met: Word },
+    Rechecks {
+        entry: u8,
+        met: Word,
+    },
     Decides(Outcome),
     ReadsState,
-    Releases { entry: u8, state: Outcome },
+    Releases {
+        entry: u8,
+        state: Outcome,
+    },
     /// The bug of that name.
-    ReleasesUndecided { entry: u8 },
+    ReleasesUndecided {
+        entry: u8,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -137,7 +169,9 @@ pub enum Help {
     Looks,
     Joins,
     /// Of an operation that was decided already: this cell alone.
-    ReleasesOne { state: Outcome },
+    ReleasesOne {
+        state: Outcome,
+    },
     Leaves,
 }
 

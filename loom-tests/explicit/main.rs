@@ -34,7 +34,8 @@ fn main() -> ExitCode {
             }
             "--states" => {
                 let value = arguments.next().unwrap_or_default();
-                most_states = value.parse().unwrap_or_else(|_| panic!("--states takes a number, not {value:?}"));
+                most_states =
+                    value.parse().unwrap_or_else(|_| panic!("--states takes a number, not {value:?}"));
             }
             "--list" => list = true,
             "--bugs" => {
@@ -45,7 +46,8 @@ fn main() -> ExitCode {
         }
     }
     let all = scenarios::all();
-    if let Some(unknown) = names.iter().find(|name| all.iter().all(|scenario| scenario.name != name.as_str())) {
+    if let Some(unknown) = names.iter().find(|name| all.iter().all(|scenario| scenario.name != name.as_str()))
+    {
         eprintln!("there is no scenario {unknown:?}; --list names them");
         return ExitCode::from(2);
     }

@@ -29,7 +29,8 @@ impl Table {
                         .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
                         .is_ok();
                     // Whoever installed owns the old array; whoever lost still owns its own.
-                    let ours = if installed || seeded_bug!("loser-frees-old") { old.array() } else { new.array() };
+                    let ours =
+                        if installed || seeded_bug!("loser-frees-old") { old.array() } else { new.array() };
                     self.arrays.give_back(ours);
                 }
                 Copied::TooMany => {

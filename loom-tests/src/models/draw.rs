@@ -2,10 +2,10 @@
 
 use crate::explore::Model;
 use crate::fixture::*;
-use tollgate::limiter::Keep;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use tollgate::limiter::Keep;
 use tollgate::time::Clock;
 
 pub const MODELS: &[Model] = &[
@@ -169,13 +169,13 @@ fn other_key() {
     clock.advance(TURN);
     // The only cell goes from one twin to the other while that one is looked up. Pruner and taker are two threads:
     // then only the taker's own fence stands between the former life and its key.
-    let (pruning, taking) = (buckets.clone(), buckets.clone());
-    let pruner = thread::spawn(move || pruning.prune_refilled());
+    let (taking, reading) = (buckets.clone(), buckets.clone());
     let taker = thread::spawn(move || taking.check(&two).is_ok());
-    let seen = buckets.check_n(&two, 0).unwrap();
-    assert_ne!(seen.from, drawn.to, "one key was told the other's mark");
-    pruner.join().unwrap();
+    let reader = thread::spawn(move || reading.check_n(&two, 0).unwrap());
+    buckets.prune_refilled();
     let taken = taker.join().unwrap();
+    let seen = reader.join().unwrap();
+    assert_ne!(seen.from, drawn.to, "one key was told the other's mark");
     buckets.audit();
     assert_eq!((buckets.peek(&one), buckets.peek(&two)), (2, if taken { 1 } else { 2 }));
 }
