@@ -257,11 +257,8 @@ fn claim(descriptor: &Descriptor) -> Option<u64> {
     let begun = Control::new(sequence, State::Undecided, 1);
     // Acquire: pairs with the release by which each helper lowered the count, so that its reads of the entries
     // are over. Release: whoever sees an entry's marker sees this sequence too.
-    descriptor
-        .control
-        .compare_exchange(seen.0, begun.0, Ordering::AcqRel, Ordering::Relaxed)
-        .is_ok()
-        .then_some(sequence)
+    let order = if seeded_bug!("claim-relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+    descriptor.control.compare_exchange(seen.0, begun.0, order, Ordering::Relaxed).is_ok().then_some(sequence)
 }
 
 /// Changes all cells from their old to their new words, or none. The entries name each cell once.
@@ -410,7 +407,7 @@ unsafe fn install(descriptor: &Descriptor, entries: &[Entry], number: u32, seque
                     // Before helping from inside our own install: are we still needed?
                     let own = Control(descriptor.control.load(Ordering::Acquire));
                     let needed = own.state() == State::Undecided && own.sequence() == sequence;
-                    if !needed && !seeded_bug!("own-state-unchecked") {
+                    if !needed {
                         return None;
                     }
                     help(cell, Word(found));
@@ -428,7 +425,8 @@ fn decide(descriptor: &Descriptor, sequence: u64, outcome: State) {
     while seen.sequence() == sequence && seen.state() == State::Undecided {
         let decided = Control::new(sequence, outcome, seen.participants());
         // Release: the installs come before the decision. Acquire on failure: so do those of whoever decided.
-        match descriptor.control.compare_exchange(seen.0, decided.0, Ordering::AcqRel, Ordering::Acquire) {
+        let order = if seeded_bug!("decide-relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+        match descriptor.control.compare_exchange(seen.0, decided.0, order, Ordering::Acquire) {
             Ok(_) => return,
             Err(found) => seen = Control(found),
         }

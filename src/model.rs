@@ -3,7 +3,13 @@
 
 use crate::key::Key;
 use crate::limiter::{LimitSet, Limiter};
+use crate::quota::Quota;
+use crate::refusal::Refusal;
 use crate::table::Table;
+use crate::table::directory::fingerprint;
+use crate::table::draw::Admission;
+use crate::table::limits::Limits;
+use crate::time::{Clock, EngineClock};
 
 /// A thing with a table.
 pub trait Modelled {
@@ -19,12 +25,18 @@ pub trait Modelled {
     fn rebuild(&self) {
         self.table().rebuild_all();
     }
+
+    /// What directory entries keep of a key's hash: for keys that collide.
+    fn fingerprint(&self, key: u16) -> u64 {
+        self.table().fingerprint(key)
+    }
 }
 
 #[doc(hidden)]
 pub trait Hooks {
     fn audit(&self);
     fn rebuild_all(&self);
+    fn fingerprint(&self, key: u16) -> u64;
 }
 
 impl Hooks for Table {
@@ -33,6 +45,9 @@ impl Hooks for Table {
     }
     fn rebuild_all(&self) {
         Table::rebuild_all(self);
+    }
+    fn fingerprint(&self, key: u16) -> u64 {
+        fingerprint(self.encode(0, &key).hash)
     }
 }
 
@@ -45,5 +60,61 @@ impl<K: Key + ?Sized> Modelled for Limiter<K> {
 impl Modelled for LimitSet {
     fn table(&self) -> &dyn Hooks {
         self.table_for_models()
+    }
+}
+
+/// A table of pair cells, as the guards have, without their contexts.
+#[derive(Debug)]
+pub struct Pairs(Box<Table>);
+
+impl Pairs {
+    /// Two limits, for `cells` keys.
+    pub fn new(quotas: [Quota; 2], cells: usize, clock: impl Clock) -> Self {
+        let [first, second] = quotas;
+        let limits = Limits::pair([("first".into(), first), ("second".into(), second)]);
+        let limits = limits.expect("the model's quotas fit its words");
+        Self(Table::new(limits, EngineClock::new(clock), cells * 2).expect("a few cells"))
+    }
+
+    /// Draws on both lanes of `key`, or on neither.
+    pub fn draw(&self, key: u8, costs: [u64; 2]) -> Result<[Option<Admission>; 2], Refusal> {
+        self.0.draw(&self.0.encode(0, &key), 0, costs)
+    }
+
+    /// Whole tokens on both lanes, seen at one instant.
+    pub fn peek(&self, key: u8) -> [u64; 2] {
+        let (buckets, now) = self.0.peek(&self.0.encode(0, &key), 0);
+        [buckets.available(0, now), buckets.available(1, now)]
+    }
+
+    /// Buckets in use.
+    pub fn buckets(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Modelled for Pairs {
+    fn table(&self) -> &dyn Hooks {
+        &*self.0
+    }
+}
+
+/// Where loads are read-modify-writes, stores are too. Loom orders two writes of an atomic only if one of them
+/// happens before the other or is a read-modify-write that read it. So a load's write of what it read could
+/// outlive a plain store beside it, which no machine does.
+#[cfg(tollgate_rmw_loads)]
+mod swapping_stores {
+    use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+    impl AtomicU32 {
+        pub(crate) fn store(&self, value: u32, order: Ordering) {
+            self.swap(value, order);
+        }
+    }
+
+    impl AtomicU64 {
+        pub(crate) fn store(&self, value: u64, order: Ordering) {
+            self.swap(value, order);
+        }
     }
 }

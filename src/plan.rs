@@ -12,6 +12,7 @@
 
 use crate::commit::{self, Entry};
 use crate::refusal::{Reason, Refusal};
+use crate::sync::seeded_bug;
 use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::draw::{Admission, Backoff, Worst};
@@ -171,6 +172,14 @@ impl<'t> Plan<'t> {
                 Judged::Refused { refused, because } => {
                     if !self.confirm(&words, &because) {
                         continue;
+                    }
+                    if seeded_bug!("refusal-writes") {
+                        for (cell, word) in self.cells.iter().zip(&words) {
+                            if let (Some(hit), Some(word)) = (cell.found, word) {
+                                let word = word.0;
+                                cell.owner.cell(hit.cell).word.store(word, crate::sync::Ordering::Release);
+                            }
+                        }
                     }
                     // A full table in an earlier stage comes first, and only taking the cells shows it.
                     match self.take(refused.stage) {
@@ -404,7 +413,7 @@ impl<'t> Plan<'t> {
             let word = old.expect("and loaded");
             (cell.owner, cell.owner.cell(hit.cell), word, *new)
         });
-        if self.cells.len() == 1 {
+        if self.cells.len() == 1 || seeded_bug!("cell-by-cell") {
             return changes.into_iter().all(|(_, cell, old, new)| cell.exchange(old, new).is_ok());
         }
         let mut entries: SmallVec<[Entry; 4]> = changes

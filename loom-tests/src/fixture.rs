@@ -3,7 +3,7 @@
 pub use loom::sync::Arc;
 pub use loom::thread;
 pub use std::time::Duration;
-pub use tollgate::model::Modelled;
+pub use tollgate::model::{Modelled, Pairs};
 pub use tollgate::quota::Quota;
 pub use tollgate::time::ManualClock;
 pub use tollgate::{Admission, LimitSet, Limiter, Plan, Reason, Refusal};

@@ -2,12 +2,10 @@
 //! within a bound on preemptions.
 //!
 //! ```text
-//! models [--bound N] [--seconds S] [--list] [NAME]...
+//! models [--bound N | --deeper N] [--seconds S] [--list] [NAME]...
 //! ```
-//! Prints a line for each model and, last, `N passed, N failed`. `--bound` overrides the models' own bounds.
-
-#[cfg(not(tollgate_loom))]
-compile_error!("build with RUSTFLAGS='--cfg tollgate_loom', as ./run does");
+//! Prints a line for each model and, last, `N passed, N failed`. `--bound` overrides the models' own bounds,
+//! `--deeper` adds to them.
 
 mod explore;
 mod fixture;
@@ -18,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 fn main() -> ExitCode {
-    let mut limits = Limits { bound: None, time: Duration::from_secs(60) };
+    let mut limits = Limits { bound: None, deeper: 0, time: Duration::from_secs(60) };
     let mut names = Vec::new();
     let mut list = false;
     let mut arguments = std::env::args().skip(1);
@@ -30,6 +28,7 @@ fn main() -> ExitCode {
         match argument.as_str() {
             "--bound" => limits.bound = Some(number("--bound") as usize),
             "--seconds" => limits.time = Duration::from_secs(number("--seconds")),
+            "--deeper" => limits.deeper = number("--deeper") as usize,
             "--list" => list = true,
             _ => names.push(argument),
         }

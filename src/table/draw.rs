@@ -93,6 +93,9 @@ impl Table {
                 Ok(vacancy) => vacancy,
                 Err(hit) => {
                     // The cell in hand, if any, goes back: somebody else made the bucket.
+                    if seeded_bug!("hand-forgotten") {
+                        std::mem::forget(hand);
+                    }
                     hand = None;
                     match self.draw_on(hit, limit, costs) {
                         Some(answer) => return answer,
@@ -166,6 +169,9 @@ impl Table {
                 },
                 Err(refusal) => match cell.confirm(word) {
                     Ok(()) => {
+                        if seeded_bug!("refusal-writes") {
+                            cell.word.store(word.0, crate::sync::Ordering::Release);
+                        }
                         self.renew(hit.cell, word);
                         return Some(Err(refusal));
                     }

@@ -72,6 +72,10 @@ impl Table {
 
     /// Puts a cell that the caller owns, and whose word is free, on a free list.
     fn push_free(&self, shard: usize, cell: u32) {
+        if seeded_bug!("gate-before-push") {
+            self.gate.lower(0);
+            return self.shards[shard].push(&self.cells, cell);
+        }
         self.shards[shard].push(&self.cells, cell);
         self.gate.lower(0);
     }

@@ -207,6 +207,9 @@ impl Limits {
                 word.drawn_pair(*width0, [buckets.marks[0], word.pair_marks(*width0)[1]])
             }
             Kind::Pair { width0, .. } => word.drawn_pair(*width0, buckets.marks),
+            Kind::Lone(_) if seeded_bug!("version-kept") => {
+                word.drawn_lone(word.lone_limit(), buckets.marks[0])
+            }
             Kind::Lone(_) => word.drawn_lone(buckets.version, buckets.marks[0]),
         }
     }

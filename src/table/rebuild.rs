@@ -31,7 +31,9 @@ impl Table {
                         .is_ok();
                     stall_point!(Replaced);
                     // Whoever installed owns the old array; whoever lost still owns its own.
-                    self.arrays.give_back(if installed { old.array() } else { new.array() });
+                    let ours =
+                        if installed || seeded_bug!("loser-frees-old") { old.array() } else { new.array() };
+                    self.arrays.give_back(ours);
                 }
                 Copied::TooMany => {
                     self.arrays.give_back(new.array());

@@ -8,9 +8,5 @@ mod rebuild;
 use crate::explore::Model;
 
 pub fn all() -> Vec<Model> {
-    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS]
-        .into_iter()
-        .flat_map(|models| models.iter())
-        .map(|&Model { name, proves, bound, execution }| Model { name, proves, bound, execution })
-        .collect()
+    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS].into_iter().flatten().copied().collect()
 }
