@@ -10,8 +10,8 @@ pub enum Whole {
     Is(u64),
 }
 
-/// Up to here every whole number is a floating-point number of its own, so `2e3` can be taken at its word.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// Below this every whole number is a floating-point number of its own, so whoever wrote `2e3` had no other in mind.
+const EXACT: u64 = 1 << 53;
 
 /// Reads digits, and also a number with a point or exponent whose value is whole and exact (`5.0`, `2e3`).
 #[inline]
@@ -54,10 +54,43 @@ fn other_notation(text: &str) -> Whole {
     if !text.bytes().all(numeric) || !text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
         return Whole::Bad;
     }
-    match text.parse::<f64>() {
-        Ok(value) if value.fract() == 0.0 && (0.0..EXACT).contains(&value) => Whole::Is(value as u64),
-        _ => Whole::Bad,
+    // The parser says whether it is a number; its digits say which. A double would do for neither: it takes
+    // 0.99999999999999999999 for 1.
+    if text.parse::<f64>().is_err() {
+        return Whole::Bad;
     }
+    exact(text).filter(|&number| number < EXACT).map_or(Whole::Bad, Whole::Is)
+}
+
+/// The value of a number in decimal notation, if it is whole, not negative, and below 10^18.
+fn exact(text: &str) -> Option<u64> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, ""));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (negative, whole) = match whole.strip_prefix('-') {
+        Some(whole) => (true, whole),
+        None => (false, whole.strip_prefix('+').unwrap_or(whole)),
+    };
+    let fraction = fraction.trim_end_matches('0');
+    let all = || whole.bytes().chain(fraction.bytes());
+    let Some(leading) = all().position(|digit| digit != b'0') else { return Some(0) };
+    if negative {
+        return None;
+    }
+    let trailing = all().rev().position(|digit| digit != b'0')?;
+    let significant = whole.len() + fraction.len() - leading - trailing;
+    // The significant digits, read as a whole number, times ten to this.
+    let places = power_of_ten(exponent)?.checked_add(trailing as i64)?.checked_sub(fraction.len() as i64)?;
+    let places = usize::try_from(places).ok()?;
+    if significant.checked_add(places)? > 18 {
+        return None;
+    }
+    let digits = all().skip(leading).take(significant).chain(std::iter::repeat_n(b'0', places));
+    Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+/// An exponent; nothing is 0. `None` for one that is out of all proportion.
+fn power_of_ten(exponent: &str) -> Option<i64> {
+    if exponent.is_empty() { Some(0) } else { exponent.parse().ok() }
 }
 
 #[cfg(test)]
@@ -90,6 +123,18 @@ mod tests {
         assert_eq!(whole("2e3"), Whole::Is(2_000));
         assert_eq!(whole("9007199254740991.0"), Whole::Is(9_007_199_254_740_991));
         assert_eq!(whole("9007199254740993.0"), Whole::Bad);
+        assert_eq!(whole("1200.00e-2"), Whole::Is(12));
+        assert_eq!(whole("0.0012e+4"), Whole::Is(12));
+        assert_eq!(whole("-0.0"), Whole::Is(0));
+        assert_eq!(whole("0e99999999999999999999"), Whole::Is(0));
+    }
+
+    #[test]
+    fn what_rounds_to_a_whole_number_is_not_one() {
+        let nearly = ["0.99999999999999999999", "9007199254740991.4", "4.9e-324", "1e-400", "9999e-40098"];
+        for text in nearly {
+            assert_eq!(whole(text), Whole::Bad, "{text:?}");
+        }
     }
 
     proptest! {
