@@ -110,8 +110,7 @@ impl Tested<VelocityGuard> {
     /// `None` where the numbers are too large for the guard.
     fn velocity(config: &Config, clock: &ManualClock) -> Option<Self> {
         let (velocity, cap) = (config.velocity(), config.velocity_cap());
-        let setup =
-            Setup { refill: config.refill(), currency: config.currency(), ..Setup::cap(clock, cap) };
+        let setup = Setup { refill: config.refill(), currency: config.currency(), ..Setup::cap(clock, cap) };
         let guard = match VelocityGuard::build(velocity, setup) {
             Ok(guard) => guard,
             Err(error) => return config.may_be_refused(&error),

@@ -167,7 +167,11 @@ impl Run {
         let (now, before) = (self.clock.now(), self.subject.len());
         let pruned = self.subject.prune();
         assert_eq!(pruned + self.subject.len(), before, "what was pruned is what is gone");
-        assert_eq!(self.subject.len(), self.model.live_buckets(now), "refilled buckets are forgotten, and all");
+        assert_eq!(
+            self.subject.len(),
+            self.model.live_buckets(now),
+            "refilled buckets are forgotten, and all"
+        );
         self.model.forget_refilled(now);
     }
 
@@ -181,7 +185,11 @@ impl Run {
         let now = self.clock.now();
         let (live, touched) = (self.model.live_buckets(now), self.model.touched_buckets());
         let len = self.subject.len();
-        assert!(live <= len && len <= touched.min(self.cap), "{len} of {live} to {touched}, cap {}", self.cap);
+        assert!(
+            live <= len && len <= touched.min(self.cap),
+            "{len} of {live} to {touched}, cap {}",
+            self.cap
+        );
     }
 
     fn assert_refusal(&self, ours: &Refusal, exact: &Refused) {
@@ -202,7 +210,10 @@ impl Run {
             assert_eq!(admission.at, now);
             assert_eq!(u128::from(admission.to - admission.from), line.units(draw.cost), "{draw:?}");
             if let Some(before) = ends.insert((draw.limit, draw.key), admission) {
-                assert_eq!(admission.from, before.to, "{draw:?}: two draws on one bucket follow on each other");
+                assert_eq!(
+                    admission.from, before.to,
+                    "{draw:?}: two draws on one bucket follow on each other"
+                );
             }
         }
         for ((limit, key), last) in ends {

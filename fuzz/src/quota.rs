@@ -149,7 +149,11 @@ fn ask(ours: &Arithmetic, exact: &Line, mark: u64, now: u64, cost: u64) {
     let decided = decide(ours, exact, mark, now, cost);
     if now <= ours.horizon() {
         assert_eq!(BigInt::from(ours.accrued(now)), exact.units_of(&exact.released(now)), "accrued by {now}");
-        assert_eq!(ours.available(mark, now), exact.available(&exact.tokens_of(mark), now), "{mark} at {now}");
+        assert_eq!(
+            ours.available(mark, now),
+            exact.available(&exact.tokens_of(mark), now),
+            "{mark} at {now}"
+        );
     }
     match decided {
         Decision::Admit { mark: end } if cost > 0 => {

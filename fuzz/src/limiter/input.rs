@@ -32,7 +32,11 @@ pub enum Op {
     Plan([Draw; 2]),
     LongPlan([Draw; 5]),
     /// Many keys in turn, on the first limit.
-    Flood { from: u16, count: u16, cost: Cost },
+    Flood {
+        from: u16,
+        count: u16,
+        cost: Cost,
+    },
     Peek(u8, u16),
     Prune,
     Reload(u8, Stated, Keep),
@@ -48,11 +52,27 @@ pub struct Draw {
 /// A limit. Periods are in microseconds or milliseconds, so that many of them refill within a run.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 pub enum Stated {
-    Bucket { tokens: u8, ms: u16, burst: u8 },
-    FineBucket { tokens: u32, us: u32, burst: u16 },
-    Window { limit: u8, ms: u16, anchor_us: u32 },
+    Bucket {
+        tokens: u8,
+        ms: u16,
+        burst: u8,
+    },
+    FineBucket {
+        tokens: u32,
+        us: u32,
+        burst: u16,
+    },
+    Window {
+        limit: u8,
+        ms: u16,
+        anchor_us: u32,
+    },
     /// What hardly any mark can count.
-    Huge { tokens: u64, ns: u64, burst: u64 },
+    Huge {
+        tokens: u64,
+        ns: u64,
+        burst: u64,
+    },
 }
 
 impl Stated {

@@ -14,8 +14,11 @@ pub fn assert_same(decoded: &Decoded, schema: &Schema, trace: &[u8]) {
     if !comparable || decoded.refused.is_some() {
         return;
     }
-    let mut reader =
-        ReaderBuilder::new().has_headers(false).flexible(true).terminator(Terminator::Any(b'\n')).from_reader(text.as_bytes());
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .terminator(Terminator::Any(b'\n'))
+        .from_reader(text.as_bytes());
     let mut records: Vec<StringRecord> =
         reader.records().collect::<Result<_, _>>().expect("text in memory is read");
     let mut rows = decoded.rows.as_slice();

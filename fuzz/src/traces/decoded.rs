@@ -55,7 +55,9 @@ pub fn decode(format: Format, schema: &Schema, bytes: &[u8], step: usize) -> Dec
         Ok(decoder) => decoder,
         Err(failure) => {
             match &failure {
-                Failure::Mend(text) => assert!(text.starts_with("f:") || text.starts_with("--map "), "{text}"),
+                Failure::Mend(text) => {
+                    assert!(text.starts_with("f:") || text.starts_with("--map "), "{text}")
+                }
                 Failure::Run(_) => decoded.failed = true,
                 Failure::ReaderGone => panic!("nothing was written"),
             }

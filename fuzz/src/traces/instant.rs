@@ -36,12 +36,7 @@ pub fn timestamp(text: &str) -> Option<u64> {
 pub fn log_time(text: &str) -> Option<u64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let month = MONTHS.find(text.get(3..6)?).filter(|at| at % 3 == 0)? / 3 + 1;
-    let same = format!(
-        "{}-{month:02}-{}T{}",
-        text.get(7..11)?,
-        text.get(..2)?,
-        text.get(12..20)?
-    );
+    let same = format!("{}-{month:02}-{}T{}", text.get(7..11)?, text.get(..2)?, text.get(12..20)?);
     let marks = [(2, "/"), (6, "/"), (11, ":"), (20, " ")];
     if marks.iter().any(|&(at, mark)| text.get(at..at + 1) != Some(mark)) || text.len() != 26 {
         return None;
@@ -51,7 +46,8 @@ pub fn log_time(text: &str) -> Option<u64> {
 
 fn offset(text: &str, hours: &str, minutes: &str) -> Option<i64> {
     let two_digits = |text: &str| {
-        (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse::<i64>().ok())?
+        (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| text.parse::<i64>().ok())?
     };
     let (hours, minutes) = (two_digits(hours)?, two_digits(minutes)?);
     if hours > 23 || minutes > 59 {
@@ -77,11 +73,8 @@ fn instant(
         return None;
     }
     let days_of = |year| lengths(year).iter().sum::<i64>();
-    let whole_years: i64 = if year >= 1970 {
-        (1970..year).map(days_of).sum()
-    } else {
-        -(year..1970).map(days_of).sum::<i64>()
-    };
+    let whole_years: i64 =
+        if year >= 1970 { (1970..year).map(days_of).sum() } else { -(year..1970).map(days_of).sum::<i64>() };
     let whole_months: i64 = lengths(year).iter().take(usize::try_from(month - 1).ok()?).sum();
     let minutes = (whole_years + whole_months + day - 1) * 1_440 + hour * 60 + minute - offset;
     // Leap seconds are inserted at the end of a UTC day.

@@ -101,7 +101,8 @@ fn value(json: &Json, line: &str, ours: &Row, place: usize) -> Value {
                 Row::Bad(_) => None,
             };
             let same = |text: &String| {
-                line.contains(text.as_str()) && serde_json::from_str::<Number>(text).is_ok_and(|n| n == *number)
+                line.contains(text.as_str())
+                    && serde_json::from_str::<Number>(text).is_ok_and(|n| n == *number)
             };
             Value::new(Kind::Number, &ours.filter(same).unwrap_or_else(|| number.to_string()))
         }

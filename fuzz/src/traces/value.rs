@@ -57,10 +57,7 @@ fn decimal(text: &str) -> Option<BigRational> {
 }
 
 /// The event's time, if its fields have one; `field` looks a slot up.
-pub fn time<'v>(
-    schema: &Schema,
-    field: impl Fn(tollgate_cli::event::FieldId) -> &'v Value,
-) -> Option<u64> {
+pub fn time<'v>(schema: &Schema, field: impl Fn(tollgate_cli::event::FieldId) -> &'v Value) -> Option<u64> {
     let [t_ns, t_ms, time] = schema.times();
     for (slot, unit) in [(t_ns, 1), (t_ms, 1_000_000)] {
         match slot.map(|slot| field(slot).whole) {
