@@ -47,7 +47,11 @@ fn limits(policy: &Policy) -> Result<Vec<Limit>, Failure> {
     guards.chain(own).map(build).collect()
 }
 
-fn explanation(policy: &Policy) -> Result<String, Failure> {
+/// The explanation as text.
+///
+/// # Errors
+/// What is wrong with the policy.
+pub fn explanation(policy: &Policy) -> Result<String, Failure> {
     let layout = Layout::new(policy, &mut Schema::new(&[])?);
     let judge = Judge::new(policy, &layout, 0)?;
     let (arithmetic, memory) = (judge.guard_arithmetic(), judge.memory());

@@ -1,17 +1,10 @@
 //! `tollgate`: replays recorded traffic through rate and spend limits, and explains what a policy's limits do.
 
-mod args;
-mod event;
-mod explain;
-mod failure;
-mod policy;
-mod replay;
-mod summary;
-
-use args::{Cli, Command};
 use clap::Parser;
-use failure::{Failure, say};
 use std::process::ExitCode;
+use tollgate_cli::args::{Cli, Command};
+use tollgate_cli::failure::{Failure, say};
+use tollgate_cli::{explain, replay};
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {

@@ -154,6 +154,20 @@ impl<K: Ord + Clone> TableModel<K> {
         self.marks.retain(|(limit, key), _| live.contains(&place(layout, *limit, key)));
     }
 
+    /// Puts another line in force for one limit; `convert` takes each bucket's mark from the old line to the
+    /// new one.
+    pub fn reload(
+        &mut self,
+        limit: usize,
+        line: Line,
+        convert: impl Fn(&BigRational, &Line, &Line) -> BigRational,
+    ) {
+        let old = std::mem::replace(&mut self.lines[limit], line);
+        for (_, mark) in self.marks.iter_mut().filter(|((of, _), _)| *of == limit) {
+            *mark = convert(mark, &old, &self.lines[limit]);
+        }
+    }
+
     fn buckets_of_a_place(&self) -> usize {
         match self.layout {
             Layout::Apart => 1,

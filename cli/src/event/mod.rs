@@ -13,10 +13,8 @@ mod schema;
 mod source;
 mod time;
 
-pub use decoder::{Decoder, Next, ReadError};
-#[cfg(test)]
-pub use field::Kind;
-pub use field::Record;
+pub use decoder::{BadLine, Decoder, Next, ReadError};
+pub use field::{Field, Kind, Record};
 pub use number::Whole;
 pub use schema::{FieldId, Mapping, Schema};
 pub use source::{Format, Source, same_file};

@@ -62,7 +62,11 @@ impl Source {
         Self::new(path.display().to_string(), size, Box::new(file))
     }
 
-    fn new(name: String, size: Option<u64>, inner: Box<dyn Read>) -> Result<Self, Failure> {
+    /// A trace from any stream, of `size` bytes if that is known.
+    ///
+    /// # Errors
+    /// When its first bytes cannot be read.
+    pub fn new(name: String, size: Option<u64>, inner: Box<dyn Read>) -> Result<Self, Failure> {
         let progress = Rc::new(Cell::new(0));
         let mut counted = Counted { inner, read: Rc::clone(&progress) };
         let mut first = Vec::with_capacity(2);

@@ -90,16 +90,26 @@ impl Policy {
     /// With file and line, what is wrong and what is accepted there.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let bytes = std::fs::read(path).map_err(|cause| Failure::open(path, &cause))?;
-        let name = path.display().to_string();
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        Self::read(&path.display().to_string(), &bytes)
+    }
+
+    /// [`load`](Self::load) from a file's bytes; `name` is the file's name in messages.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Failure> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let valid = &bytes[..error.valid_up_to()];
             let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
             Failure::Mend(format!("{name}:{line}: not UTF-8, accepted: a TOML file in UTF-8"))
         })?;
-        Self::parse(&name, &text)
+        Self::parse(name, text)
     }
 
     /// [`load`](Self::load) from text; `name` is the file's name in messages.
+    ///
+    /// # Errors
+    /// As there.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         let policy = parse::parse(name, text)?;
         policy.check_quotas()?;

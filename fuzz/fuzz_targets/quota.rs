@@ -1,0 +1,6 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollgate_fuzz::quota::{Input, check};
+
+fuzz_target!(|input: Input| check(&input));
