@@ -58,6 +58,10 @@ impl Table {
     fn live_entry(&self, array: &Array, slot: usize) -> Option<Entry> {
         let Slot::Cell(entry) = array.load(slot).slot() else { return None };
         let word = self.cell(entry.index()).load();
+        // Reserved cells count: a commit draws on them.
+        if seeded_bug!("reserved-not-copied") && word.is_reserved() {
+            return None;
+        }
         // Fresh cells count: their inserter is about to draw on them.
         if seeded_bug!("fresh-not-copied") && word.is_fresh() {
             return None;

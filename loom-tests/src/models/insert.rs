@@ -207,11 +207,12 @@ fn given_back() {
 }
 
 fn refused_newcomer() {
-    let clock = ManualClock::new();
-    let set = limits([1, 2], 3, &clock);
-    draw(&set, &[0]).unwrap();
-    clock.advance(TURN);
-    // b is new. Once the plan has made its bucket, a may be exhausted; and b may be drawn on before it goes back.
+    let set = LimitSet::builder().bucket_cap(3).clock(ManualClock::new());
+    let set = set.limit("a", Quota::window(2, TURN * 10)).limit("b", per_turn(2)).build().unwrap();
+    let set = Arc::new(set);
+    touch(&set, &[0]);
+    // b is new. Once the plan has made its bucket, a may be exhausted; and b, which refills sooner than any gate
+    // knows, may be drawn on before it goes back.
     let other = set.clone();
     let thread = thread::spawn(move || {
         let a = draw(&other, &[0]).is_ok();
