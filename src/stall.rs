@@ -25,6 +25,8 @@ pub enum Point {
     Written,
     /// Insert: the entry is published, and the cell not drawn on by its inserter.
     Published,
+    /// Insert, giving back: the word was seen undrawn, and is as it was.
+    GivingBack,
     /// Insert, giving back: the word is free again; the cell is on no list.
     GivenBack,
     /// Prune: the bucket was found refilled; its word is as it was.

@@ -183,6 +183,7 @@ impl Drop for Fresh<'_> {
                 }
                 return;
             }
+            stall_point!(GivingBack);
             if seeded_bug!("given-back-blindly") {
                 cell.word.store(word.freed(layout).0, Ordering::Release);
                 break;

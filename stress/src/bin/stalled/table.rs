@@ -37,7 +37,9 @@ pub fn scenarios() -> Vec<Scenario> {
         "newcomer stops at Published, and others draw on its bucket",
         published_and_drawn_on,
     ));
-    all.push(Scenario::new("refused newcomer stops at GivenBack", given_back));
+    for point in [Point::GivingBack, Point::GivenBack] {
+        all.push(Scenario::new(format!("refused newcomer stops at {point:?}"), move || given_back(point)));
+    }
     for (point, nth, stuck) in
         [(Point::Refilled, 1, 0), (Point::Refilled, 3, 0), (Point::Reclaimed, 1, 1), (Point::Reclaimed, 3, 1)]
     {
@@ -125,7 +127,7 @@ fn published_and_drawn_on() {
 }
 
 /// A plan makes a bucket, finds the other one dry meanwhile, and stops while it gives the new one back.
-fn given_back() {
+fn given_back(point: Point) {
     let clock = ManualClock::new();
     let names = ["a", "b"].into_iter();
     let builder = names.fold(LimitSet::builder(), |builder, name| builder.limit(name, limit().quota));
@@ -144,7 +146,7 @@ fn given_back() {
                 .expect("a draw");
         }
     };
-    stop_after(Point::GivenBack, 1, drain, move || drop(draw(&[(0, STOPPED, 1), (1, 1, 1)])));
+    stop_after(point, 1, drain, move || drop(draw(&[(0, STOPPED, 1), (1, 1, 1)])));
     assert_eq!(set.peek(0, &STOPPED), 2, "nothing was taken from the bucket that was given back");
     assert_eq!(draw(&[(1, 1, 1)]), Err(Reason::Exhausted), "what was drained stays drained");
     // The bucket that was drained, the cell that is being given back, and room for the others.
