@@ -7,6 +7,9 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(tollgate_loom)");
     println!("cargo::rustc-check-cfg=cfg(tollgate_rmw_loads)");
     println!("cargo::rustc-check-cfg=cfg(tollgate_mutant, values(any()))");
+    // Of other private builds of the same sources.
+    println!("cargo::rustc-check-cfg=cfg(tollgate_shuttle)");
+    println!("cargo::rustc-check-cfg=cfg(tollgate_stall)");
     println!("cargo::rustc-cfg=tollgate_loom");
     println!("cargo::rerun-if-env-changed=LOADS");
     println!("cargo::rerun-if-env-changed=MUTANT");

@@ -136,12 +136,12 @@ impl Search<'_> {
 
     fn check(&mut self, state: &State, fingerprint: u128) -> Result<(), String> {
         let mut marks = [0; CELLS];
-        for cell in 0..CELLS {
+        for (cell, seen) in marks.iter_mut().enumerate() {
             let Word::Mark { mark, .. } = state.settled(cell)? else { unreachable!("the word is settled") };
             if mark != state.owed[cell] || mark > self.scenario.capacities[cell] {
                 return Err(format!("cell {cell} is seen with mark {mark}, and owes {}", state.owed[cell]));
             }
-            marks[cell] = mark;
+            *seen = mark;
         }
         if let Some([one, other]) = self.scenario.move_together {
             if marks[one] != marks[other] {
