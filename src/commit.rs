@@ -26,8 +26,8 @@
 //!
 //! # Order of nested help
 //! Inside an install another operation's marker may be met. Before helping it a participant checks that its own
-//! operation is still undecided. With that, and cells installed in address order, nested help ascends strictly:
-//! without either, two threads can help each other for ever.
+//! operation is still undecided. With that, and cells installed in address order, nested help ascends strictly.
+//! Without the order two threads can help each other for ever; without the check help only nests deeper.
 
 use crate::append::AppendList;
 use crate::sync::{
