@@ -38,7 +38,9 @@ fn build(parts: &[&str]) -> Option<(String, Row)> {
     let (status, bytes) = status.split_once(' ')?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_status = status == "-" || status.len() == 3 && digits(status);
+    // At the very start of a stream it is a byte order mark, and no part of the address.
     let fits = word(ip)
+        && !ip.starts_with('\u{feff}')
         && no(user, &["["])
         && word(method)
         && !path.contains(" HTTP/")
@@ -57,8 +59,9 @@ fn build(parts: &[&str]) -> Option<(String, Row)> {
     let bytes = if bytes == "-" { "0" } else { bytes };
     let fields = vec![
         some(ip),
-        some(&method),
-        some(&path),
+        // A dash within a request is what the client sent.
+        Value::new(Kind::Plain, &method),
+        Value::new(Kind::Plain, &path),
         some(status),
         Value::new(Kind::Plain, bytes),
         some(&referer),
