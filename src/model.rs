@@ -98,23 +98,3 @@ impl Modelled for Pairs {
         &*self.0
     }
 }
-
-/// Where loads are read-modify-writes, stores are too. Loom orders two writes of an atomic only if one of them
-/// happens before the other or is a read-modify-write that read it. So a load's write of what it read could
-/// outlive a plain store beside it, which no machine does.
-#[cfg(tollgate_rmw_loads)]
-mod swapping_stores {
-    use crate::sync::{AtomicU32, AtomicU64, Ordering};
-
-    impl AtomicU32 {
-        pub(crate) fn store(&self, value: u32, order: Ordering) {
-            self.swap(value, order);
-        }
-    }
-
-    impl AtomicU64 {
-        pub(crate) fn store(&self, value: u64, order: Ordering) {
-            self.swap(value, order);
-        }
-    }
-}

@@ -96,6 +96,10 @@ mod imp {
     /// just before its exchange hides another thread's earlier load from it, and some interleavings are never
     /// run; with these they are. Such loads read the latest value, so what a stale load can do is explored
     /// with plain loads instead.
+    ///
+    /// Stores are exchanges, for the same reason turned round: loom orders two writes of an atomic only if one
+    /// happens before the other or is a read-modify-write that read it, so a load's write of what it read could
+    /// outlive a plain store beside it, which no machine does.
     #[cfg(tollgate_rmw_loads)]
     mod rmw_loads {
         use loom::sync::atomic::Ordering;
@@ -112,6 +116,9 @@ mod imp {
                     }
                     pub(crate) fn load(&self, order: Ordering) -> $int {
                         self.0.fetch_or(0, order)
+                    }
+                    pub(crate) fn store(&self, value: $int, order: Ordering) {
+                        self.0.swap(value, order);
                     }
                 }
 
