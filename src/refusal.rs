@@ -123,7 +123,8 @@ pub struct Refusal {
     /// a bucket this is the capacity.
     pub available: u64,
     /// The wait until the same call can be admitted, if nobody else draws meanwhile; rounded up to the
-    /// limit's tick. `None` where waiting does not help or cannot be foretold (a full table).
+    /// limit's tick. `None` where waiting does not help (no refill, a cost above the capacity, a wait that would
+    /// end past the limit's horizon) or cannot be foretold (a full table).
     pub retry_after: Option<Duration>,
 }
 

@@ -51,8 +51,8 @@ struct Tested<G> {
     cap: usize,
 }
 
-/// The model's line of a limit whose guard has chosen `ours`. The tick that two marks in one word leave room for is
-/// the guard's own choice.
+/// The model's line of a limit whose guard has chosen `ours`. The tick and the width that two marks in one word leave
+/// room for are the guard's own choice.
 fn line(ours: &Arithmetic, refill: Refill, per_window: u64, window_secs: u64, burst_factor: f64) -> Line {
     let line = match refill {
         Refill::MilliToken => Line::milli_token(per_window, window_secs, burst_factor, 64),
@@ -66,7 +66,7 @@ fn line(ours: &Arithmetic, refill: Refill, per_window: u64, window_secs: u64, bu
     };
     let line = line.expect("what a lane can count, a mark of 64 bits can");
     assert_eq!(ours.capacity(), line.capacity);
-    line
+    line.lasting_until(ours.horizon())
 }
 
 impl Tested<AgentVelocityGuard> {

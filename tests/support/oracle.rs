@@ -139,6 +139,17 @@ impl Line {
         line.holds(&five_years()).then_some(line)
     }
 
+    /// The same limit with marks that last to `horizon` and no longer, where a word has chosen how wide they are.
+    ///
+    /// # Panics
+    /// If that is no five years, or longer than a mark of this width lasts.
+    pub fn lasting_until(self, horizon: u64) -> Self {
+        assert!(BigInt::from(horizon) >= five_years(), "a limit must last five years, not {horizon} ns");
+        assert!(self.decides_at(horizon), "marks of this width do not last until {horizon}");
+        let largest_mark = self.units_of(&(self.released(horizon) + whole(self.capacity)));
+        Self { largest_mark, ..self }
+    }
+
     /// Grid instants in `(0, t]`: those up to `t` less those up to the start of the clock.
     fn releases_by(&self, t: &BigInt) -> BigInt {
         let up_to = |t: &BigInt| BigRational::new(t - &self.origin, self.grid.into()).floor().to_integer();
