@@ -50,6 +50,18 @@ fn a_limit_of_0_admits_only_what_costs_nothing() {
 }
 
 #[test]
+fn the_rate_asked_for_is_told_in_tokens_a_second_before_any_rounding() {
+    let ten_seconds = Duration::from_secs(10);
+    assert_eq!(Quota::tokens_per(5, ten_seconds).asked_tokens_per_second(), 0.5);
+    assert_eq!(Quota::window(30, ten_seconds).asked_tokens_per_second(), 3.0);
+    let rounded = Quota::milli_token(15, 10, 2.0).unwrap();
+    assert_eq!(rounded.asked_tokens_per_second(), 1.5);
+    assert_eq!(line(rounded).tokens_per_second(), 1.0);
+    let exact = Quota::exact_burst(15, 10, 2.0).unwrap();
+    assert_eq!((exact.asked_tokens_per_second(), line(exact).tokens_per_second()), (1.5, 1.5));
+}
+
+#[test]
 fn a_bucket_that_never_refills_gives_its_burst_once_and_foretells_no_retry() {
     for burst in [1, 7, u64::MAX] {
         let line = line(Quota::tokens_per(0, Duration::from_secs(60)).burst(burst));
