@@ -301,6 +301,9 @@ pub(crate) fn help(cell: &AtomicBits, marker: Word) {
             return;
         }
     }
+    if seeded_bug!("no-help") {
+        return;
+    }
     let _pin = epoch::pin();
     // Under the pin: only a marker that is still there leads to cells that are still there.
     if cell.load(Ordering::Acquire) != marker.0 {

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let mut scenarios = commit::scenarios();
     scenarios.extend(table::scenarios());
     scenarios.retain(|scenario| only.is_empty() || only.iter().any(|part| scenario.name.contains(part)));
-    watchdog::watch(Duration::from_secs(60));
+    watchdog::watch(Duration::from_secs(30));
     let (mut passed, mut failed) = (0, 0);
     for Scenario { name, run } in scenarios {
         watchdog::begins(&name);
