@@ -236,19 +236,24 @@ mod tests {
     proptest! {
         #[test]
         fn a_pair_gives_back_the_marks_it_was_given(
-            width0 in 44u32..=64, a: u64, b: u64, generations in 0u32..70_000
+            width0 in 44u32..=64, a: [u64; 2], b: [u64; 2], generations in 0u32..70_000
         ) {
             let layout = Layout::Pair { width0 };
-            let marks = [a & ones(width0) as u64, b & ones(PAIR_MARKS - width0) as u64];
+            let fit = |marks: [u64; 2]| [marks[0] & ones(width0) as u64, marks[1] & ones(PAIR_MARKS - width0) as u64];
+            let (marks, later) = (fit(a), fit(b));
             let mut free = Word(0);
             for _ in 0..generations % 300 { free = free.freed(layout) }
             let word = free.fresh_pair(layout, marks);
             prop_assert!(word.is_live() && word.is_fresh() && !word.is_reserved());
             prop_assert_eq!(word.pair_marks(width0), marks);
             prop_assert_eq!(word.entry_generation(), u64::from(generations % 300));
-            let drawn = word.drawn_pair(width0, [marks[0], 0]);
+            let drawn = word.drawn_pair(width0, later);
             prop_assert!(!drawn.is_fresh() && drawn.same_life(word, layout));
-            prop_assert_eq!(drawn.pair_marks(width0), [marks[0], 0]);
+            prop_assert_eq!(drawn.pair_marks(width0), later);
+            let freed = drawn.freed_pair(width0, marks);
+            prop_assert!(!freed.is_live() && !freed.is_reserved() && !freed.is_fresh());
+            prop_assert_eq!(freed.pair_marks(width0), marks);
+            prop_assert_eq!(freed.entry_generation(), u64::from(generations % 300 + 1));
         }
 
         #[test]
