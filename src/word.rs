@@ -271,6 +271,11 @@ mod tests {
         ) {
             let word = Word(bits & !Word::RESERVED);
             let marker = Word::marker(word.reserved_part(layout), descriptor, sequence);
+            let other_marks = match layout {
+                Layout::Pair { width0 } => word.with_marks(layout, [!bits as u64 & ones(width0) as u64, 0]),
+                Layout::Lone => word.with_lone(word.lone_limit(), !bits as u64),
+            };
+            prop_assert_eq!(other_marks.reserved_part(layout), word.reserved_part(layout));
             prop_assert!(marker.is_reserved());
             prop_assert!(marker.same_life(word, layout));
             prop_assert_eq!(marker.is_fresh(), word.is_fresh());

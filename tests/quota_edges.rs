@@ -62,6 +62,38 @@ fn the_rate_asked_for_is_told_in_tokens_a_second_before_any_rounding() {
 }
 
 #[test]
+fn the_horizon_is_told_in_years_of_365_and_a_quarter_days() {
+    let line = line(Quota::tokens_per(1_000_003, Duration::from_secs(1)));
+    let years = line.horizon() as f64 / (365.25 * 86_400.0 * SECOND as f64);
+    assert!((years - line.horizon_years()).abs() < 1e-9, "{years}, not {}", line.horizon_years());
+    assert!(line.horizon_years() > 5.0);
+}
+
+#[test]
+fn what_does_not_fit_a_mark_is_refused_with_what_would() {
+    let fast = refused(Quota::tokens_per(u64::MAX, Duration::from_nanos(1)).burst(1));
+    assert_eq!(
+        (fast.field, fast.accepted.as_str()),
+        (
+            "rate",
+            "a rate whose counter lasts 5 years (0.000 here): fewer tokens, or amounts in a coarser unit"
+        )
+    );
+    // The rate is the burst: a smaller one is slower too, so there is no bound to tell.
+    let both = refused(Quota::per_hour(u64::MAX));
+    assert_eq!(
+        (both.field, both.accepted.as_str()),
+        ("capacity", "fewer tokens, or amounts in a coarser unit")
+    );
+    let deep = refused(Quota::per_second(1).burst(u64::MAX));
+    let bound =
+        deep.accepted.strip_prefix("0 to ").and_then(|rest| rest.strip_suffix(" tokens at this rate"));
+    let bound: u64 = bound.unwrap_or_else(|| panic!("{deep}")).parse().unwrap();
+    assert_eq!(line(Quota::per_second(1).burst(bound)).capacity(), bound);
+    refused(Quota::per_second(1).burst(bound + 1));
+}
+
+#[test]
 fn a_bucket_that_never_refills_gives_its_burst_once_and_foretells_no_retry() {
     for burst in [1, 7, u64::MAX] {
         let line = line(Quota::tokens_per(0, Duration::from_secs(60)).burst(burst));

@@ -225,11 +225,15 @@ impl Shape {
         u128::from(self.capacity).saturating_mul(self.units_per_token)
     }
 
+    /// Units released in five years.
+    fn released(&self) -> u128 {
+        let steps = (u128::from(MIN_HORIZON) + u128::from(self.phase)) / u128::from(self.step);
+        steps.saturating_mul(self.units_per_step)
+    }
+
     /// Bits of a mark that lasts five years.
     fn bits(&self) -> u32 {
-        let steps = (u128::from(MIN_HORIZON) + u128::from(self.phase)) / u128::from(self.step);
-        let most = steps.saturating_mul(self.units_per_step).saturating_add(self.capacity_units());
-        128 - most.leading_zeros()
+        128 - self.released().saturating_add(self.capacity_units()).leading_zeros()
     }
 
     fn within(&self, max_mark: u64, quota: &Quota) -> Result<Arithmetic, ConfigError> {
@@ -277,7 +281,10 @@ impl Shape {
             Kind::Bucket { tokens, burst, .. } if tokens == burst => {
                 "fewer tokens, or amounts in a coarser unit".to_owned()
             }
-            _ => format!("0 to {} tokens at this rate", max / self.units_per_token.max(1)),
+            _ => {
+                let room = max.saturating_sub(self.released());
+                format!("0 to {} tokens at this rate", room / self.units_per_token.max(1))
+            }
         };
         ConfigError::new("capacity", quota.capacity(), accepted)
     }

@@ -23,6 +23,23 @@ fn quota() -> impl Strategy<Value = Quota> {
     ]
 }
 
+/// What a quota needs at least, on the grid that needs least.
+fn least(quota: &Quota) -> Option<u32> {
+    (1..=64).find(|&bits| quota.arithmetic(bits).is_ok())
+}
+
+#[test]
+fn a_window_that_began_before_the_clock_has_room_for_the_release_that_comes_early() {
+    let years = |halves: u64| Duration::from_nanos(FIVE_YEARS / 10 * halves);
+    let other = Quota::per_second(1_000);
+    for anchor in 0..8 {
+        let window = Quota::window(1 << 40, years(8)).anchored_at(years(anchor));
+        let bits = least(&window).unwrap() + least(&other).unwrap();
+        assert!(pair_arithmetic(&window, &other, bits).is_ok(), "{anchor}");
+        assert!(pair_arithmetic(&window, &other, bits - 1).is_err(), "{anchor}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -61,8 +78,6 @@ proptest! {
     #[test]
     fn a_pair_is_refused_only_where_the_coarsest_grids_do_not_fit(first in quota(), second in quota()) {
         let bits = 108;
-        // What the two lanes need at least, each on the grid that needs least.
-        let least = |quota: &Quota| (1..=64).find(|&bits| quota.arithmetic(bits).is_ok());
         if let (Some(a), Some(b)) = (least(&first), least(&second)) {
             prop_assert_eq!(pair_arithmetic(&first, &second, bits).is_ok(), a + b <= bits);
         }
