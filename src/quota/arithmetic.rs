@@ -349,16 +349,17 @@ pub(crate) fn pair_arithmetic(
     let mut choices: Vec<(usize, usize)> =
         (0..first.len()).flat_map(|i| (0..second.len()).map(move |j| (i, j))).collect();
     // The coarser of the two ticks as fine as it can be, then the other.
-    choices.sort_by_key(|&(i, j)| (i.max(j), i + j, i));
+    choices.sort_by_key(|&(i, j)| (i.max(j), i.min(j), i));
     for (i, j) in choices {
         let (a, b) = (&first[i], &second[j]);
         let (need0, need1) = (a.bits(), b.bits());
-        if need0 > 64 || need1 > 64 || need0 + need1 > bits {
+        if need0 + need1 > bits {
             continue;
         }
         let spare = bits - need0 - need1;
         let width0 = (need0 + spare / 2).min(64).max(bits.saturating_sub(64));
         let width1 = (bits - width0).min(64);
+        // One that needs more than 64 bits does not fit them.
         if let (Ok(a), Ok(b)) = (a.within(mask(width0), lane0), b.within(mask(width1), lane1)) {
             return Ok(([a, b], width0));
         }

@@ -40,6 +40,19 @@ fn a_window_that_began_before_the_clock_has_room_for_the_release_that_comes_earl
     }
 }
 
+#[test]
+fn bits_that_neither_mark_needs_are_shared_evenly() {
+    for quota in [
+        Quota::milli_token(60, 60, 1.0).unwrap(),
+        Quota::window(7, Duration::from_secs(60)),
+        Quota::per_day(0),
+    ] {
+        for bits in [108, 110] {
+            assert_eq!(pair_arithmetic(&quota, &quota, bits).unwrap().1, bits / 2, "{quota:?} in {bits}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
