@@ -7,7 +7,7 @@
 //! | [`ids`], [`call`], [`subject`] | requests, prepared before timing, and who answers them |
 //! | [`timing`], [`rounds`] | threads behind a barrier; contenders interleaved, round after round |
 //! | [`expect`], [`error`] | the count that must be admitted; a fast wrong answer is an error |
-//! | [`stats`], [`targets`] | medians, ratios within a round, their spread, and what they should be |
+//! | [`stats`], [`targets`], [`goals`] | medians, ratios within a round, their spread, and what they should be |
 //! | [`latency`], [`allocator`] | single calls; bytes |
 //! | [`report`], `text` | the result, as JSON and for people |
 //!
@@ -39,6 +39,7 @@ pub mod call;
 mod contenders;
 pub mod error;
 pub mod expect;
+pub mod goals;
 pub mod ids;
 pub mod latency;
 pub mod machine;

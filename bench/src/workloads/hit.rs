@@ -188,6 +188,8 @@ pub fn atomic(sizes: &Sizes, threads: usize) -> Vec<Box<dyn Contender>> {
 mod tests {
     use super::*;
     use crate::call::Call;
+    use crate::options::Effort;
+    use crate::rounds::interleave;
     use std::collections::HashMap;
     use std::sync::Mutex;
 
@@ -224,6 +226,14 @@ mod tests {
         let text = fake(1, false).round(1, 8).unwrap_err().to_string();
         assert!(text.contains("fake admitted 1 calls from buckets that"), "{text}");
         assert!(text.contains("expected 0"), "{text}");
+    }
+
+    #[test]
+    fn one_call_too_many_ends_the_whole_run() {
+        let mut contenders: Vec<Box<dyn Contender>> =
+            vec![Box::new(fake(0, false)), Box::new(fake(1, false))];
+        let run = interleave(Workload::Pair, &mut contenders, 2, 3, Effort::Calls(8));
+        assert!(matches!(run, Err(BenchError::WrongCount { got: 1, .. })), "{run:?}");
     }
 
     #[test]
