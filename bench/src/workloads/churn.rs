@@ -88,7 +88,7 @@ impl Contender for Churn {
     }
 
     fn least_calls(&self) -> u64 {
-        self.pass(self.most_threads)
+        2 * self.pass(self.most_threads)
     }
 
     fn round(&mut self, threads: usize, calls: u64) -> Result<Sample, BenchError> {
@@ -116,8 +116,9 @@ impl Contender for Churn {
             one(Phase::Opening)?;
         }
         paused(false);
+        // Two at a time: a table that sweeps when it is full does so in every second pass.
         let mut total = one(Phase::Timed)?;
-        for _ in 1..calls.div_ceil(pass) {
+        for _ in 1..2 * calls.div_ceil(2 * pass) {
             total.add(one(Phase::Timed)?);
         }
         Ok(total)
@@ -131,5 +132,29 @@ fn wait_for_refill() {
     let enough = REFILL + Duration::from_nanos(clock.granularity()) + Duration::from_micros(100);
     while u128::from(clock.now()) < enough.as_nanos() {
         std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn churn(buckets: usize) -> Churn {
+        let sizes = Sizes { churn: buckets, ..Sizes::default() };
+        churning(&sizes, 2).swap_remove(0)
+    }
+
+    #[test]
+    fn a_round_has_an_even_number_of_passes_and_every_new_key_is_admitted() {
+        let sample = churn(1_024).round(2, 700).unwrap();
+        assert_eq!((sample.calls, sample.admitted), (2_048, 2_048), "four passes of 512");
+    }
+
+    #[test]
+    fn only_the_timed_calls_are_recorded() {
+        let mut churn = churn(256);
+        let recorder = churn.record();
+        let sample = churn.round(1, 1).unwrap();
+        assert_eq!(recorder.latency("fake", 1).calls, sample.calls);
     }
 }
