@@ -11,7 +11,7 @@ use crate::timing::Sample;
 use crate::workload::Workload;
 use serde::Serialize;
 use std::time::Instant;
-use tollgate::guard::{Guard, VelocityConfig, VelocityGuard, Verdict};
+use tollgate::guard::{Guard, Refill, VelocityConfig, VelocityGuard, Verdict};
 
 /// What one table of bucket pairs took. A number is absent where it cannot be told.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -45,10 +45,11 @@ impl Filled {
     /// If a capability does not get one.
     pub fn measure(&self) -> Result<(Sample, Memory), BenchError> {
         let pairs = self.pairs as u64;
+        // One call a day, exactly: a bucket that refilled while others are made would be taken for them.
         let config = VelocityConfig {
             max_invocations_per_window: Some(1),
             max_spend_per_window: Some(COST),
-            window_secs: 3_600,
+            window_secs: 86_400,
             burst_factor: 1.0,
         };
         let scope = scope();
@@ -58,8 +59,8 @@ impl Filled {
         let before = resident_bytes();
         let grown = || Some(resident_bytes()?.saturating_sub(before?));
         let count = Count::start();
-        let built = VelocityGuard::with_bucket_cap(config, 2 * self.pairs);
-        let guard = built.map_err(|cause| BenchError::Setup {
+        let builder = VelocityGuard::builder(config).refill(Refill::Exact).bucket_cap(2 * self.pairs);
+        let guard = builder.build().map_err(|cause| BenchError::Setup {
             workload: Workload::Memory,
             contender: self.name().into(),
             cause,
