@@ -89,7 +89,8 @@ fn calibrate(contender: &mut dyn Contender, threads: usize, effort: Effort) -> R
             let first = contender.round(threads, least)?;
             // The first is short and cold; a tenth of the time says more.
             let second = contender.round(threads, within(calls_in(first) / 10))?;
-            Ok(within(calls_in(second)))
+            // The faster trial: one that was interrupted says too few.
+            Ok(within(calls_in(first).max(calls_in(second))))
         }
     }
 }

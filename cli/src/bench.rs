@@ -95,6 +95,8 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
     use tollgate_bench::Workload;
+    use tollgate_bench::machine::Machine;
+    use tollgate_bench::targets::{Bound, Target};
 
     fn parsed(args: &[&str]) -> Options {
         let command = Cli::parse_from(["tollgate", "bench"].iter().chain(args)).command;
@@ -116,5 +118,27 @@ mod tests {
         assert_eq!((said.workloads, said.threads), (vec![Workload::Hot, Workload::Pair], vec![4]));
         assert_eq!(parsed(&["--time", "5"]).effort, Effort::Time(Duration::from_millis(5)));
         assert_eq!(parsed(&["--quick", "--calls", "5"]).effort, Effort::Calls(5));
+    }
+
+    #[test]
+    fn a_check_fails_on_a_target_missed_by_more_than_half_and_says_which() {
+        let report = |ratio| {
+            let (what, who) = ((Workload::Pair, 2), ("tollgate-coarse", "baseline-std"));
+            let target = Target::judged(what, who, (Bound::AtLeast, 25.0), [ratio]);
+            Report {
+                machine: Machine::here(),
+                rounds: 1,
+                rows: Vec::new(),
+                targets: target.into_iter().collect(),
+                comparisons: Vec::new(),
+                latencies: Vec::new(),
+                memory: None,
+            }
+        };
+        assert!(check(&report(12.5)).is_ok(), "half is enough for a short run");
+        let failure = check(&report(12.4)).unwrap_err();
+        assert_eq!(failure.exit_code(), 1);
+        let text = failure.to_string();
+        assert!(text.contains("pair, threads 2, baseline-std: 12.40, target 25"), "{text}");
     }
 }
