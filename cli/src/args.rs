@@ -1,8 +1,10 @@
 //! The command line.
 
 use crate::event::{Format, Mapping};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tollgate_bench::Workload;
 
 /// Answers what rate and spend limits would have done to recorded traffic.
 #[derive(Debug, Parser)]
@@ -21,6 +23,10 @@ pub enum Command {
     /// Show what each limit of a policy really does: capacity, asked and achieved rate, time to fill,
     /// resolution, years until overflow, memory
     Explain(ExplainArgs),
+    /// Measure the engine against its baseline and its peers: interleaved, every count checked, ratios held against
+    /// their targets
+    #[command(after_help = BENCH_HELP)]
+    Bench(BenchArgs),
 }
 
 const REPLAY_HELP: &str = "\
@@ -61,6 +67,68 @@ pub struct ReplayArgs {
     /// What to do about a malformed line
     #[arg(long, value_enum, default_value_t = OnBadLine::Stop)]
     pub on_bad_line: OnBadLine,
+}
+
+const BENCH_HELP: &str = "\
+Workloads:
+  memory  bytes of a bucket pair, by an allocator's count and by the resident set
+  pair    both limits of a velocity guard, 16,384 capabilities in random order
+  single  one limit, the same capabilities
+  hot     one hot capability
+  agent   the agent velocity guard: two buckets in two cells
+  series  both guards, one after the other
+  atomic  both guards, one commit
+  full    a table full of live buckets, and every call a newcomer
+  churn   every call a new key, each refilled soon; also the latency of single calls
+  floor   an uncontended hit, beside a hash, a clock and a 128-bit exchange alone
+
+A contender that admits a wrong number of calls ends the run. Time on other work makes spreads wide: leave the
+machine alone, or look at the ratios, which are taken within each round.
+
+Exit codes: 0 done, 2 something to mend (options, path), 1 a wrong count, or a target missed by half (--check).
+
+Examples:
+  tollgate bench
+  tollgate bench --workload pair --workload single --threads 2 --rounds 15
+  tollgate bench --quick --check --json bench.json";
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Run this workload; may be repeated [default: all]
+    #[arg(long, value_name = "NAME", value_parser = workload_names())]
+    pub workload: Vec<Workload>,
+
+    /// How many rounds [default: 7, or 3 with --quick]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+
+    /// How long each contender runs in a round, in milliseconds [default: 100, or 20 with --quick]
+    #[arg(long, value_name = "MS", conflicts_with = "calls")]
+    pub time: Option<u64>,
+
+    /// Make this many calls from each thread in a round instead
+    #[arg(long, value_name = "N")]
+    pub calls: Option<u64>,
+
+    /// Run with this many threads; may be repeated [default: 1, 2 and as many as cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Vec<usize>,
+
+    /// Write rows, targets and everything else to FILE, as one JSON object
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Exit with 1 if a target is missed by more than a factor of two
+    #[arg(long)]
+    pub check: bool,
+
+    /// A short run, for continuous integration
+    #[arg(long)]
+    pub quick: bool,
+}
+
+fn workload_names() -> impl TypedValueParser<Value = Workload> {
+    PossibleValuesParser::new(Workload::ALL.map(Workload::name)).try_map(|name| name.parse::<Workload>())
 }
 
 #[derive(Debug, Args)]

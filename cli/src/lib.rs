@@ -2,6 +2,7 @@
 //! promised to anybody else.
 
 pub mod args;
+pub mod bench;
 pub mod event;
 pub mod explain;
 pub mod failure;

@@ -1,15 +1,22 @@
-//! `tollgate`: replays recorded traffic through rate and spend limits, and explains what a policy's limits do.
+//! `tollgate`: replays recorded traffic through rate and spend limits, explains what a policy's limits do, and measures
+//! the engine against its peers.
 
 use clap::Parser;
 use std::process::ExitCode;
+use tollgate_bench::allocator::CountingAllocator;
 use tollgate_cli::args::{Cli, Command};
 use tollgate_cli::failure::{Failure, say};
-use tollgate_cli::{explain, replay};
+use tollgate_cli::{bench, explain, replay};
+
+/// The system's; `tollgate bench` can ask it to count.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

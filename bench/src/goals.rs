@@ -1,0 +1,86 @@
+//! Which ratios are wanted.
+
+use crate::options::Sizes;
+use crate::targets::Bound;
+use crate::workload::Workload;
+use crate::workloads::{floor, full};
+
+/// A ratio that is wanted of a workload.
+pub struct Goal {
+    /// What is measured.
+    pub workload: Workload,
+    /// With how many threads.
+    pub threads: usize,
+    /// Whose figure it is.
+    pub contender: String,
+    /// Against whom; of several, against their sum.
+    pub versus: Vec<String>,
+    /// At least or at most.
+    pub bound: Bound,
+    /// What the ratio should be.
+    pub target: f64,
+}
+
+/// All of them.
+pub fn goals(sizes: &Sizes) -> Vec<Goal> {
+    use Bound::{AtLeast, AtMost};
+    use Workload::{Agent, Atomic, Churn, Floor, Full, Hot, Pair, Series, Single};
+    let [small, middle, large] = sizes.full;
+    let at = |buckets| full::name("tollgate-coarse", buckets);
+    let (small, middle, large, swept) =
+        (at(small), at(middle), at(large), full::name("baseline-std", middle));
+    let goal = |workload, threads, contender: &str, versus: &[&str], bound, target| Goal {
+        workload,
+        threads,
+        contender: contender.to_owned(),
+        versus: versus.iter().map(|&name| name.to_owned()).collect(),
+        bound,
+        target,
+    };
+    let ours = "tollgate-coarse";
+    vec![
+        goal(Pair, 1, ours, &["baseline-std"], AtLeast, 8.0),
+        goal(Pair, 2, ours, &["baseline-std"], AtLeast, 25.0),
+        goal(Single, 1, ours, &["governor-quanta"], AtLeast, 2.5),
+        goal(Single, 2, ours, &["governor-quanta"], AtLeast, 3.0),
+        goal(Hot, 2, ours, &["baseline-std"], AtLeast, 9.0),
+        goal(Hot, 2, ours, &["governor-quanta"], AtLeast, 3.0),
+        goal(Agent, 1, ours, &["baseline-std"], AtLeast, 4.0),
+        goal(Agent, 2, ours, &["baseline-std"], AtLeast, 10.0),
+        goal(Series, 1, ours, &["baseline-std"], AtLeast, 5.0),
+        goal(Atomic, 1, ours, &["baseline-std"], AtLeast, 5.0),
+        goal(Atomic, 1, ours, &["series-coarse"], AtMost, 1.3),
+        goal(Full, 1, &middle, &[&swept], AtLeast, 1_000.0),
+        goal(Full, 1, &large, &[&small], AtMost, 1.5),
+        goal(Churn, 1, ours, &["baseline-std"], AtLeast, 5.0),
+        goal(Churn, 2, ours, &["baseline-std"], AtLeast, 5.0),
+        goal(Floor, 1, "limiter-coarse", &floor::PARTS, AtMost, 1.8),
+        goal(Floor, 1, "guard-coarse", &floor::PARTS, AtMost, 1.8),
+    ]
+}
+
+/// Pairs that are told wherever both took part: the same clock on both sides.
+pub const CLOCK_FOR_CLOCK: [(&str, &str); 5] = [
+    ("tollgate-coarse", "baseline-coarse"),
+    ("tollgate-std", "baseline-std"),
+    ("tollgate-std", "governor-std"),
+    ("tollgate-coarse", "dashmap-coarse"),
+    ("tollgate-std", "dashmap-std"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_goal_names_contenders_that_its_workload_has() {
+        let sizes = crate::run::tests::tiny();
+        for goal in goals(&sizes) {
+            let contenders = crate::workloads::contenders(goal.workload, &sizes, 1).unwrap();
+            for name in goal.versus.iter().chain([&goal.contender]) {
+                let known = contenders.iter().any(|contender| contender.name() == name);
+                assert!(known, "{} has no contender {name}", goal.workload);
+            }
+        }
+    }
+}
