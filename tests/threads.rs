@@ -1,6 +1,8 @@
 //! Real threads on the real engine. Every run is checked with the interval proof: no unit of any bucket has two
 //! owners, none is lost, and no admission ends above what its time allowed.
 
+#[path = "support/costed.rs"]
+mod costed;
 #[path = "support/intervals.rs"]
 mod intervals;
 #[path = "support/oracle.rs"]
@@ -8,15 +10,13 @@ mod oracle;
 #[path = "support/race.rs"]
 mod race;
 
+use costed::{context, request};
 use intervals::{assert_proved, left_after};
 use oracle::Line;
 use race::{Told, race};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tollgate::guard::{
-    Capability, Guard, GuardContext, Planned, Scope, ToolCallRequest, ToolGrant, VelocityConfig,
-    VelocityGuard,
-};
+use tollgate::guard::{Guard, Planned, VelocityConfig, VelocityGuard};
 use tollgate::limiter::Keep;
 use tollgate::quota::Quota;
 use tollgate::time::{Clock, ManualClock};
@@ -110,21 +110,6 @@ fn a_window_admits_its_limit_in_every_period_to_all_threads_together() {
 
 // ---- two buckets in one cell ----
 
-fn request(capability: &str, cost: u64) -> ToolCallRequest {
-    let scope = Scope { grants: vec![ToolGrant::new("srv", "tool").costing(cost, "USD")] };
-    ToolCallRequest { capability: Capability { id: capability.into(), scope }, ..ToolCallRequest::default() }
-}
-
-fn context(request: &ToolCallRequest) -> GuardContext<'_> {
-    GuardContext {
-        request,
-        scope: &request.capability.scope,
-        agent_id: "agent",
-        server_id: "srv",
-        matched_grant_index: Some(0),
-    }
-}
-
 /// Eight threads on a few capabilities, each call drawing one invocation and its cost.
 fn race_on_pairs(max_invocations: u32, max_spend: u64) -> Told<(u8, &'static str)> {
     let clock = ManualClock::new();
@@ -136,7 +121,7 @@ fn race_on_pairs(max_invocations: u32, max_spend: u64) -> Told<(u8, &'static str
     };
     let guard = VelocityGuard::builder(config).bucket_cap(8).clock(clock.clone()).build().unwrap();
     let requests: Vec<Vec<_>> =
-        (0..3).map(|n| (0..4).map(|cost| request(&format!("cap-{n}"), cost)).collect()).collect();
+        (0..3).map(|n| (0..4).map(|cost| request(format!("cap-{n}"), cost)).collect()).collect();
     let told = Told::together(race(8, |thread| {
         let mut told = Told::on(&clock);
         for call in 0..600 {

@@ -13,6 +13,8 @@ mod mixes;
 mod schedule;
 
 // The tests' own checker and oracle: the same proof judges all runs with threads.
+#[path = "../../tests/support/costed.rs"]
+mod costed;
 #[path = "../../tests/support/intervals.rs"]
 mod intervals;
 #[path = "../../tests/support/oracle.rs"]

@@ -19,6 +19,8 @@ mod round;
 mod watchdog;
 
 // The tests' own checker and oracle: the same proof judges all runs with threads.
+#[path = "../../tests/support/costed.rs"]
+mod costed;
 #[path = "../../tests/support/intervals.rs"]
 mod intervals;
 #[path = "../../tests/support/oracle.rs"]

@@ -1,15 +1,13 @@
 //! Two buckets in one word: invocations and spend of a grant.
 
 use crate::books::{Book, threads};
+use crate::costed::{context, request};
 use crate::explore::Mix;
 use crate::oracle::Line;
 use crate::random::Random;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::guard::{
-    Capability, Guard, GuardContext, Planned, Scope, ToolCallRequest, ToolGrant, VelocityConfig,
-    VelocityGuard,
-};
+use tollgate::guard::{Guard, Planned, ToolCallRequest, VelocityConfig, VelocityGuard};
 use tollgate::time::ManualClock;
 use tollgate::{Plan, Reason};
 
@@ -25,22 +23,6 @@ type Bucket = (u8, u8);
 const GRANTS: usize = 5;
 const MOST_COST: usize = 3;
 
-fn request(grant: usize, cost: usize) -> ToolCallRequest {
-    let scope = Scope { grants: vec![ToolGrant::new("srv", "tool").costing(cost as u64, "USD")] };
-    let id = format!("cap-{grant}");
-    ToolCallRequest { capability: Capability { id, scope }, ..ToolCallRequest::default() }
-}
-
-fn context(request: &ToolCallRequest) -> GuardContext<'_> {
-    GuardContext {
-        request,
-        scope: &request.capability.scope,
-        agent_id: "agent",
-        server_id: "srv",
-        matched_grant_index: Some(0),
-    }
-}
-
 fn run(random: &mut Random) -> usize {
     let clock = ManualClock::new();
     let invocations = 1 + random.below(8);
@@ -54,8 +36,9 @@ fn run(random: &mut Random) -> usize {
     };
     let guard = VelocityGuard::builder(config).bucket_cap(2 * cells).clock(clock.clone()).build();
     let guard = Arc::new(guard.expect("a guard"));
-    let requests: Vec<Vec<ToolCallRequest>> =
-        (0..GRANTS).map(|grant| (0..=MOST_COST).map(|cost| request(grant, cost)).collect()).collect();
+    let requests: Vec<Vec<ToolCallRequest>> = (0..GRANTS)
+        .map(|grant| (0..=MOST_COST).map(|cost| request(format!("cap-{grant}"), cost as u64)).collect())
+        .collect();
     let count = 4 + random.below(5);
     let choices: Vec<Random> = (0..count).map(|_| random.split()).collect();
     let operations = 20 + random.below(40);

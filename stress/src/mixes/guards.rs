@@ -1,13 +1,14 @@
 //! Guards in pipelines, in series and atomic, judged by what their callers may count.
 
+use crate::costed::{context, request};
 use crate::jolt;
 use crate::race::race;
 use crate::round::{Counts, Mix, Round};
 use crate::shared::Shared;
 use std::sync::Arc;
 use tollgate::guard::{
-    AgentVelocityConfig, AgentVelocityGuard, Capability, Guard, GuardContext, GuardPipeline, Scope,
-    ToolCallRequest, ToolGrant, VelocityConfig, VelocityGuard, Verdict,
+    AgentVelocityConfig, AgentVelocityGuard, Guard, GuardPipeline, ToolCallRequest, VelocityConfig,
+    VelocityGuard, Verdict,
 };
 use tollgate::time::ManualClock;
 
@@ -27,22 +28,6 @@ pub fn mixes() -> Vec<Mix> {
 }
 
 const GRANTS: usize = 3;
-
-fn request(grant: usize, cost: u64) -> ToolCallRequest {
-    let scope = Scope { grants: vec![ToolGrant::new("srv", "tool").costing(cost, "USD")] };
-    let id = format!("cap-{grant}");
-    ToolCallRequest { capability: Capability { id, scope }, ..ToolCallRequest::default() }
-}
-
-fn context(request: &ToolCallRequest) -> GuardContext<'_> {
-    GuardContext {
-        request,
-        scope: &request.capability.scope,
-        agent_id: "agent",
-        server_id: "srv",
-        matched_grant_index: Some(0),
-    }
-}
 
 /// Calls and spend that a thread was allowed, by grant; and how many calls it was denied.
 #[derive(Default)]
@@ -76,7 +61,7 @@ fn run(round: &mut Round, atomic: bool) -> Result<Counts, String> {
     pipeline.add(Box::new(Shared(calls.clone())));
     pipeline.add(Box::new(Shared(agents.clone())));
     let requests: Vec<Vec<ToolCallRequest>> =
-        (0..GRANTS).map(|grant| (0..4).map(|cost| request(grant, cost)).collect()).collect();
+        (0..GRANTS).map(|grant| (0..4).map(|cost| request(format!("cap-{grant}"), cost)).collect()).collect();
     let choices = round.split();
     let told = race(round.threads, |thread| {
         let mut random = choices[thread].clone();

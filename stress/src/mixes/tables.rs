@@ -1,5 +1,6 @@
 //! Plans over several tables: sets and guards with clocks of their own, and tables that live for a few calls only.
 
+use crate::costed::{context, request};
 use crate::jolt;
 use crate::ledger::{Bucket, Ledger};
 use crate::limit::{Limit, bucket, guarded};
@@ -9,8 +10,7 @@ use crate::round::{AnyClock, Counts, Mix, Round};
 use crate::with_clock;
 use std::sync::Mutex;
 use tollgate::guard::{
-    AgentVelocityConfig, AgentVelocityGuard, Capability, Guard, GuardContext, Planned, Scope,
-    ToolCallRequest, ToolGrant, VelocityConfig, VelocityGuard,
+    AgentVelocityConfig, AgentVelocityGuard, Guard, Planned, ToolCallRequest, VelocityConfig, VelocityGuard,
 };
 use tollgate::{LimitSet, Plan};
 
@@ -46,21 +46,9 @@ struct Tables {
     agents: AgentVelocityGuard,
 }
 
-fn request(grant: usize, cost: u64) -> ToolCallRequest {
-    let scope = Scope { grants: vec![ToolGrant::new("srv", "tool").costing(cost, "USD")] };
-    // Ids longer than a cell: the pair's key is boxed.
-    let id = format!("capability-{grant}-issued-to-an-agent-by-an-authority-of-some-name");
-    ToolCallRequest { capability: Capability { id, scope }, ..ToolCallRequest::default() }
-}
-
-fn context(request: &ToolCallRequest) -> GuardContext<'_> {
-    GuardContext {
-        request,
-        scope: &request.capability.scope,
-        agent_id: "agent",
-        server_id: "srv",
-        matched_grant_index: Some(0),
-    }
+/// Longer than a cell: the pair's key is boxed.
+fn long_id(grant: usize) -> String {
+    format!("capability-{grant}-issued-to-an-agent-by-an-authority-of-some-name")
 }
 
 fn guards(clock: &AnyClock) -> (VelocityGuard, AgentVelocityGuard) {
@@ -87,7 +75,7 @@ fn four_tables(round: &mut Round) -> Result<Counts, String> {
     let sets = [0, 1].map(|n| set_of(&limits[n], 12, &clocks[n]));
     let tables = Tables { sets, calls, agents };
     let requests: Vec<Vec<ToolCallRequest>> =
-        (0..GRANTS).map(|grant| (0..4).map(|cost| request(grant, cost)).collect()).collect();
+        (0..GRANTS).map(|grant| (0..4).map(|cost| request(long_id(grant), cost)).collect()).collect();
     let choices = round.split();
     let moves = Mutex::new(round.random.split());
     let watch = || {

@@ -113,8 +113,8 @@ impl Fate {
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     let step = |point: Point, nth: usize| format!("{point:?} {nth}");
+    // What owner and helper do alike.
     let within = [
-        (Point::Claimed, 1, Fate::Nothing),
         (Point::Installed, 1, Fate::Either),
         (Point::Installed, 2, Fate::Either),
         (Point::Installed, 3, Fate::Whole),
@@ -123,7 +123,7 @@ pub fn scenarios() -> Vec<Scenario> {
         (Point::Released, 2, Fate::Whole),
         (Point::Released, 3, Fate::Whole),
     ];
-    for (point, nth, fate) in within {
+    for (point, nth, fate) in [(Point::Claimed, 1, Fate::Nothing)].into_iter().chain(within) {
         all.push(Scenario::new(format!("owner stops at {}", step(point, nth)), move || {
             owner(point, nth, fate)
         }));
@@ -134,18 +134,8 @@ pub fn scenarios() -> Vec<Scenario> {
         let name = format!("owner of a failing commit stops at {}", step(point, nth));
         all.push(Scenario::new(name, move || failing_owner(point, nth)));
     }
-    let helping = [
-        (Point::Joined, 1, Fate::Either),
-        (Point::Installed, 1, Fate::Either),
-        (Point::Installed, 2, Fate::Either),
-        (Point::Installed, 3, Fate::Whole),
-        (Point::Decided, 1, Fate::Whole),
-        (Point::Released, 1, Fate::Whole),
-        (Point::Released, 2, Fate::Whole),
-        (Point::Released, 3, Fate::Whole),
-        (Point::Leaving, 1, Fate::Whole),
-    ];
-    for (point, nth, fate) in helping {
+    let (first, last) = ([(Point::Joined, 1, Fate::Either)], [(Point::Leaving, 1, Fate::Whole)]);
+    for (point, nth, fate) in first.into_iter().chain(within).chain(last) {
         let name = format!("owner stops at Installed 1, and its helper at {}", step(point, nth));
         all.push(Scenario::new(name, move || helper(point, nth, fate)));
     }
