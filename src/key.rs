@@ -30,6 +30,25 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub trait Key {
     /// Appends the encoding. Equal keys must append equal bytes, different ones different bytes.
     fn encode(&self, out: &mut KeyBytes);
+
+    /// The encoding, if the key holds it as it is: then nothing is copied. It must be what
+    /// [`encode`](Key::encode) appends.
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// The encoding of `key`: its own bytes, or `buffer` with them.
+#[inline]
+pub(crate) fn encoded<'k, K: Key + ?Sized>(key: &'k K, buffer: &'k mut KeyBytes) -> &'k [u8] {
+    match key.as_encoded() {
+        Some(bytes) => bytes,
+        None => {
+            key.encode(buffer);
+            buffer.as_slice()
+        }
+    }
 }
 
 /// The bytes of a key under construction; itself a [`Key`], so that a caller can build one into a buffer that
@@ -50,7 +69,7 @@ pub trait Key {
 /// # Ok::<(), tollgate::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct KeyBytes(SmallVec<[u8; 80]>);
+pub struct KeyBytes(SmallVec<[u8; 128]>);
 
 /// In a length prefix: the length follows as eight bytes.
 const LONG: u8 = u8::MAX;
@@ -95,6 +114,11 @@ impl KeyBytes {
         self.0.clear();
     }
 
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The bytes so far.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
@@ -107,11 +131,19 @@ impl Key for KeyBytes {
     fn encode(&self, out: &mut KeyBytes) {
         out.raw(&self.0);
     }
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
 }
 impl Key for [u8] {
     #[inline]
     fn encode(&self, out: &mut KeyBytes) {
         out.raw(self);
+    }
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 impl Key for str {
@@ -119,11 +151,19 @@ impl Key for str {
     fn encode(&self, out: &mut KeyBytes) {
         out.raw(self.as_bytes());
     }
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
+    }
 }
 impl Key for String {
     #[inline]
     fn encode(&self, out: &mut KeyBytes) {
         out.raw(self.as_bytes());
+    }
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
     }
 }
 impl Key for Vec<u8> {
@@ -131,11 +171,19 @@ impl Key for Vec<u8> {
     fn encode(&self, out: &mut KeyBytes) {
         out.raw(self);
     }
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 impl<K: Key + ?Sized> Key for &K {
     #[inline]
     fn encode(&self, out: &mut KeyBytes) {
         (**self).encode(out);
+    }
+    #[inline]
+    fn as_encoded(&self) -> Option<&[u8]> {
+        (**self).as_encoded()
     }
 }
 
@@ -256,6 +304,21 @@ mod tests {
             a in (texts(), texts(), texts()), b in (texts(), texts(), texts())
         ) {
             prop_assert_eq!(bytes(&a) == bytes(&b), a == b);
+        }
+
+        #[test]
+        fn a_key_that_holds_its_encoding_spells_the_same(text in texts()) {
+            fn same<K: Key + ?Sized>(key: &K) {
+                assert_eq!(key.as_encoded(), Some(bytes(key).as_slice()));
+            }
+            same(&text);
+            same(text.as_str());
+            same(&text.as_str());
+            same(text.as_bytes());
+            same(&text.as_bytes().to_vec());
+            let mut spelled = KeyBytes::default();
+            spelled.part(text.as_bytes());
+            same(&spelled);
         }
 
         #[test]

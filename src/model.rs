@@ -47,7 +47,7 @@ impl Hooks for Table {
         Table::rebuild_all(self);
     }
     fn fingerprint(&self, key: u16) -> u64 {
-        fingerprint(self.encode(0, &key).hash)
+        fingerprint(self.hash(0, &key.to_be_bytes()))
     }
 }
 
@@ -78,12 +78,13 @@ impl Pairs {
 
     /// Draws on both lanes of `key`, or on neither.
     pub fn draw(&self, key: u8, costs: [u64; 2]) -> Result<[Option<Admission>; 2], Refusal> {
-        self.0.draw(&self.0.encode(0, &key), 0, costs)
+        let drawn = self.0.draw(&self.0.pack(0, &[key]), 0, costs)?;
+        Ok([0, 1].map(|lane| (costs[lane] > 0).then(|| drawn.admission(lane))))
     }
 
     /// Whole tokens on both lanes, seen at one instant.
     pub fn peek(&self, key: u8) -> [u64; 2] {
-        let (buckets, now) = self.0.peek(&self.0.encode(0, &key), 0);
+        let (buckets, now) = self.0.peek(&self.0.pack(0, &[key]), 0);
         [buckets.available(0, now), buckets.available(1, now)]
     }
 

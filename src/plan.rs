@@ -11,17 +11,18 @@
 //! A refusal writes nothing: one bucket that cannot pay at one instant during the call is enough.
 
 use crate::commit::{self, Entry};
+use crate::key::KeyBytes;
 use crate::refusal::{Reason, Refusal};
 use crate::sync::seeded_bug;
 use crate::table::Table;
 use crate::table::cell::PackedKey;
 use crate::table::draw::{Admission, Backoff, Worst};
 use crate::table::insert::{Fresh, Hand};
-use crate::table::limits::Costs;
+use crate::table::limits::{Buckets, Costs, LaneDraw};
 use crate::table::lookup::{Find, Hit};
 use crate::word::Word;
 use smallvec::SmallVec;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// All draws of one call; [`commit`](Plan::commit) takes them all, or none.
 ///
@@ -53,6 +54,8 @@ use std::ops::Deref;
 pub struct Plan<'t> {
     draws: SmallVec<[Draw; 2]>,
     cells: SmallVec<[PlannedCell<'t>; 2]>,
+    /// The keys of all cells, one behind the other.
+    keys: KeyBytes,
     stage: usize,
 }
 
@@ -64,17 +67,30 @@ struct Draw {
     limit: u32,
     costs: Costs,
     stage: usize,
+    /// What each lane takes, if the last judgement admitted it.
+    lanes: [LaneDraw; 2],
 }
 
 /// A cell that the plan draws on.
 #[derive(Debug)]
 struct PlannedCell<'t> {
     owner: &'t Table,
-    key: PackedKey,
     limit: u32,
+    tag: u32,
+    hash: u64,
+    /// Where its key lies in the plan's.
+    key: Range<usize>,
     found: Option<Hit>,
     /// What was found is the cell that this plan published.
     ours: bool,
+    /// The word that is judged; `None` while there is no cell.
+    word: Option<Word>,
+    /// When it is judged.
+    now: u64,
+    /// Its buckets, after the draws judged so far.
+    buckets: Option<Buckets<'t>>,
+    /// A draw on it was refused by the last judgement.
+    refuses: bool,
 }
 
 /// A plan that was refused: nothing was drawn.
@@ -98,14 +114,6 @@ impl Deref for Committed {
     }
 }
 
-/// What a pure judgement of all draws came to.
-enum Judged {
-    /// The words after all draws, and the draws' intervals.
-    Admitted { words: SmallVec<[Word; 4]>, admissions: Committed },
-    /// The first stage that refuses, and which cells' words say so.
-    Refused { refused: PlanRefused, because: SmallVec<[usize; 4]> },
-}
-
 impl<'t> Plan<'t> {
     /// A plan without draws: committing it admits.
     pub fn new() -> Self {
@@ -127,17 +135,46 @@ impl<'t> Plan<'t> {
         self.draws.is_empty()
     }
 
-    /// Adds a draw. Costs of 0 draw nothing and make no bucket.
-    pub(crate) fn draw(&mut self, owner: &'t Table, limit: u32, key: PackedKey, costs: Costs) {
+    /// Adds a draw on the bucket of the key that `spell` appends. Costs of 0 draw nothing and make no bucket.
+    pub(crate) fn draw(
+        &mut self,
+        owner: &'t Table,
+        limit: u32,
+        tag: u32,
+        costs: Costs,
+        spell: impl FnOnce(&mut KeyBytes),
+    ) {
         if costs == [0, 0] {
             return;
         }
-        let same = |cell: &PlannedCell<'t>| std::ptr::eq(cell.owner, owner) && cell.key == key;
+        let start = self.keys.len();
+        spell(&mut self.keys);
+        let key = start..self.keys.len();
+        let bytes = &self.keys.as_slice()[key.clone()];
+        let hash = owner.hash(tag, bytes);
+        let same = |cell: &PlannedCell<'t>| {
+            cell.hash == hash
+                && cell.tag == tag
+                && std::ptr::eq(cell.owner, owner)
+                && self.keys.as_slice()[cell.key.clone()] == *bytes
+        };
         let cell = self.cells.iter().position(same).unwrap_or_else(|| {
-            self.cells.push(PlannedCell { owner, key, limit, found: None, ours: false });
+            self.cells.push(PlannedCell {
+                owner,
+                limit,
+                tag,
+                hash,
+                key,
+                found: None,
+                ours: false,
+                word: None,
+                now: 0,
+                buckets: None,
+                refuses: false,
+            });
             self.cells.len() - 1
         });
-        self.draws.push(Draw { cell, limit, costs, stage: self.stage });
+        self.draws.push(Draw { cell, limit, costs, stage: self.stage, lanes: [LaneDraw::default(); 2] });
     }
 
     /// Takes all draws, or none.
@@ -152,170 +189,186 @@ impl<'t> Plan<'t> {
     /// # Panics
     /// If the clock does; nothing is drawn then, and no bucket is left behind.
     pub fn commit(mut self) -> Result<Committed, PlanRefused> {
+        self.take_all()?;
+        Ok(self.admissions())
+    }
+
+    /// As [`commit`](Self::commit), for callers who do not ask what was drawn.
+    pub(crate) fn take_all(&mut self) -> Result<(), PlanRefused> {
         if self.draws.is_empty() {
-            return Ok(Committed::default());
+            return Ok(());
         }
         if self.cells.iter().any(|cell| !std::ptr::eq(cell.owner, self.cells[0].owner)) {
             self.cells.iter().for_each(|cell| cell.owner.share());
         }
-        let mut fresh: SmallVec<[Fresh<'t>; 4]> = SmallVec::new();
+        let mut fresh: SmallVec<[Fresh<'t>; 2]> = SmallVec::new();
         let mut backoff = Backoff::default();
         let mut looked_again = false;
         loop {
-            for cell in &mut self.cells {
-                if cell.found.is_none() {
-                    cell.look();
+            if !self.load() {
+                continue;
+            }
+            if let Some(refused) = self.judge() {
+                match self.refuse(refused, &mut looked_again) {
+                    Some(refused) => return Err(refused),
+                    None => continue,
                 }
             }
-            let Some(words) = self.load() else { continue };
-            match self.judge(&words) {
-                Judged::Refused { refused, because } => {
-                    if !self.confirm(&words, &because) {
-                        continue;
-                    }
-                    if seeded_bug!("refusal-writes") {
-                        for (cell, word) in self.cells.iter().zip(&words) {
-                            if let (Some(hit), Some(word)) = (cell.found, word) {
-                                let word = word.0;
-                                cell.owner.cell(hit.cell).word.store(word, crate::sync::Ordering::Release);
-                            }
-                        }
-                    }
-                    // A full table in an earlier stage comes first, and only taking the cells shows it.
-                    match self.take(refused.stage) {
-                        Ok(hands) => drop(hands),
-                        Err(full) if looked_again => return Err(full),
-                        Err(_) => {
-                            looked_again = true;
-                            continue;
-                        }
-                    }
-                    // The search for them may have reclaimed a refilled bucket of this very call, which then
-                    // needs room too.
-                    if self.load().is_none() {
-                        continue;
-                    }
-                    return Err(refused);
-                }
-                Judged::Admitted { words: new, admissions } => {
-                    if self.cells.iter().any(|cell| cell.found.is_none()) {
-                        match self.take(usize::MAX) {
-                            Ok(hands) => self.publish(hands, &mut fresh),
-                            Err(full) if looked_again => return Err(full),
-                            Err(_) => {
-                                // The keys may have got their buckets while we searched for cells.
-                                looked_again = true;
-                            }
-                        }
-                        continue;
-                    }
-                    if self.exchange(&words, &new) {
-                        fresh.into_iter().for_each(Fresh::keep);
-                        return Ok(admissions);
-                    }
-                    backoff.pause();
-                }
+            if self.cells.iter().any(|cell| cell.found.is_none()) {
+                self.make_cells(&mut fresh, &mut looked_again)?;
+                continue;
             }
+            if self.exchange() {
+                fresh.into_iter().for_each(Fresh::keep);
+                return Ok(());
+            }
+            backoff.pause();
         }
     }
 
-    /// The present words of all cells; `None` when some cell's life ended, so that it must be found again.
-    fn load(&mut self) -> Option<SmallVec<[Option<Word>; 4]>> {
-        let mut gone = false;
-        let words = self
-            .cells
-            .iter_mut()
-            .map(|cell| {
-                let hit = cell.found?;
-                let word = cell.owner.settled(hit.cell);
-                if !word.same_life(hit.word, cell.owner.limits.layout) {
+    /// What was drawn, once it was.
+    fn admissions(&self) -> Committed {
+        let mut admissions = Committed::default();
+        for draw in &self.draws {
+            let cell = &self.cells[draw.cell];
+            let buckets = cell.buckets.as_ref().expect("judged");
+            for lane in (0..2).filter(|&lane| draw.costs[lane] > 0) {
+                admissions.0.push(Admission::new(draw.lanes[lane], buckets.arithmetic(lane), cell.now));
+            }
+        }
+        admissions
+    }
+
+    /// Finds the cells that were not found yet, and reads all words. False when some cell's life ended, so that
+    /// it must be found again.
+    fn load(&mut self) -> bool {
+        let mut whole = true;
+        for cell in &mut self.cells {
+            let owner = cell.owner;
+            if cell.found.is_none() {
+                let key = PackedKey::new(cell.tag, &self.keys.as_slice()[cell.key.clone()], cell.hash);
+                if let Find::Hit(hit) = owner.find(&key) {
+                    cell.found = Some(hit);
+                    if !hit.word.is_reserved() {
+                        cell.word = Some(hit.word);
+                        continue;
+                    }
+                }
+            }
+            cell.word = cell.found.map(|hit| owner.settled(hit.cell));
+            if let (Some(hit), Some(word)) = (cell.found, cell.word) {
+                if !word.same_life(hit.word, owner.limits.layout) {
                     cell.found = None;
                     cell.ours = false;
-                    gone = true;
+                    whole = false;
                 }
-                Some(word)
-            })
-            .collect();
-        (!gone).then_some(words)
+            }
+        }
+        whole
     }
 
-    /// Judges all draws on `words`, in order, each seeing those before it. Writes nothing.
-    fn judge(&self, words: &[Option<Word>]) -> Judged {
+    /// Judges all draws on the words, in order, each seeing those before it. Writes nothing that others see.
+    fn judge(&mut self) -> Option<PlanRefused> {
         // The clock after the words, and once for all cells of a table.
-        let mut times: SmallVec<[u64; 4]> = SmallVec::new();
-        for (i, cell) in self.cells.iter().enumerate() {
-            let same = (0..i).find(|&j| std::ptr::eq(self.cells[j].owner, cell.owner));
-            times.push(same.map_or_else(|| cell.owner.clock.now(), |j| times[j]));
+        for i in 0..self.cells.len() {
+            let owner = self.cells[i].owner;
+            let same = self.cells[..i].iter().find(|cell| std::ptr::eq(cell.owner, owner));
+            let now = same.map_or_else(|| owner.clock.now(), |cell| cell.now);
+            let cell = &mut self.cells[i];
+            cell.now = now;
+            cell.buckets = Some(cell.read());
+            cell.refuses = false;
         }
-        let mut buckets: SmallVec<[_; 4]> = self
-            .cells
-            .iter()
-            .zip(words)
-            .map(|(cell, word)| match word {
-                Some(word) => cell.owner.limits.read(*word),
-                None => cell.owner.limits.absent(cell.limit),
-            })
-            .collect();
-        let mut admissions = Committed::default();
         let mut refused = Worst::default();
-        let mut because = SmallVec::new();
         let mut stage = 0;
-        for draw in &self.draws {
+        for draw in &mut self.draws {
             if draw.stage != stage {
                 if refused.0.is_some() {
                     break;
                 }
                 stage = draw.stage;
             }
-            let (cell, now) = (&self.cells[draw.cell], times[draw.cell]);
-            let bucket = &mut buckets[draw.cell];
-            for lane in 0..2 {
-                let cost = draw.costs[lane];
+            let cell = &mut self.cells[draw.cell];
+            let buckets = cell.buckets.as_mut().expect("read above");
+            for (lane, &cost) in draw.costs.iter().enumerate() {
                 if cost == 0 {
                     continue;
                 }
-                match bucket.draw(lane, cost, now) {
-                    Ok(drawn) => admissions.0.push(Admission::new(drawn, bucket.arithmetic(lane), now)),
+                match buckets.draw(lane, cost, cell.now) {
+                    Ok(drawn) => draw.lanes[lane] = drawn,
                     Err(decision) => {
-                        refused.offer(|| cell.owner.explain(decision, draw.limit, lane, cost, now));
-                        because.push(draw.cell);
+                        refused.offer(|| cell.owner.explain(decision, draw.limit, lane, cost, cell.now));
+                        cell.refuses = true;
                     }
                 }
             }
         }
-        if let Some(refusal) = refused.0 {
-            let refusal = self.summed_refusal(stage, words, &times).unwrap_or(refusal);
-            return Judged::Refused { refused: PlanRefused { stage, refusal }, because };
+        let refusal = refused.0?;
+        let refusal = self.summed_refusal(stage).unwrap_or(refusal);
+        Some(PlanRefused { stage, refusal })
+    }
+
+    /// What to answer when the judgement was `refused`; `None` to judge again.
+    #[cold]
+    fn refuse(&self, refused: PlanRefused, looked_again: &mut bool) -> Option<PlanRefused> {
+        if !self.confirm() {
+            return None;
         }
-        let new = self.cells.iter().zip(words).zip(&buckets);
-        let words = new
-            .map(|((cell, word), bucket)| match word {
-                Some(word) => cell.owner.limits.drawn(*word, bucket),
-                None => Word(0), // not used: the cell is made first, and judged again
-            })
-            .collect();
-        Judged::Admitted { words, admissions }
+        if seeded_bug!("refusal-writes") {
+            for cell in &self.cells {
+                if let (Some(hit), Some(word)) = (cell.found, cell.word) {
+                    cell.owner.cell(hit.cell).word.store(word.0, crate::sync::Ordering::Release);
+                }
+            }
+        }
+        // A full table in an earlier stage comes first, and only taking the cells shows it.
+        match self.take(refused.stage) {
+            Ok(hands) => drop(hands),
+            Err(full) if *looked_again => return Some(full),
+            Err(_) => {
+                *looked_again = true;
+                return None;
+            }
+        }
+        // The search for them may have reclaimed a refilled bucket of this very call, which then needs room too.
+        let whole = self.cells.iter().all(|cell| {
+            cell.found
+                .is_none_or(|hit| cell.owner.settled(hit.cell).same_life(hit.word, cell.owner.limits.layout))
+        });
+        whole.then_some(refused)
+    }
+
+    /// Makes the cells that are missing, or says that there is no room.
+    #[cold]
+    fn make_cells(
+        &mut self,
+        fresh: &mut SmallVec<[Fresh<'t>; 2]>,
+        looked_again: &mut bool,
+    ) -> Result<(), PlanRefused> {
+        match self.take(usize::MAX) {
+            Ok(hands) => self.publish(hands, fresh),
+            Err(full) if *looked_again => return Err(full),
+            // The keys may have got their buckets while we searched for cells.
+            Err(_) => *looked_again = true,
+        }
+        Ok(())
     }
 
     /// Why `stage` refuses, where some bucket is drawn on more than once: draws on one bucket are summed, so two
     /// that fit one by one can be impossible together, and a refusal speaks of what they need together.
     #[cold]
-    fn summed_refusal(&self, stage: usize, words: &[Option<Word>], times: &[u64]) -> Option<Refusal> {
+    fn summed_refusal(&self, stage: usize) -> Option<Refusal> {
         if self.draws.len() == self.cells.len() {
             return None; // each bucket is drawn on once
         }
         let mut refused = Worst::default();
         for draw in self.draws.iter().filter(|draw| draw.stage == stage) {
-            let (cell, now) = (&self.cells[draw.cell], times[draw.cell]);
+            let cell = &self.cells[draw.cell];
             let costs = self.summed_costs(draw);
             for lane in (0..2).filter(|&lane| draw.costs[lane] > 0) {
                 let whole = costs[lane];
-                let mut bucket = match words[draw.cell] {
-                    Some(word) => cell.owner.limits.read(word),
-                    None => cell.owner.limits.absent(cell.limit),
-                };
-                if let Err(decision) = bucket.draw(lane, whole, now) {
-                    refused.offer(|| cell.owner.explain(decision, draw.limit, lane, whole, now));
+                if let Err(decision) = cell.read().draw(lane, whole, cell.now) {
+                    refused.offer(|| cell.owner.explain(decision, draw.limit, lane, whole, cell.now));
                 }
             }
         }
@@ -330,20 +383,17 @@ impl<'t> Plan<'t> {
     }
 
     /// Are the words that a refusal rests on still there, unchanged?
-    fn confirm(&mut self, words: &[Option<Word>], because: &[usize]) -> bool {
-        because.iter().all(|&i| {
-            let cell = &self.cells[i];
-            match (cell.found, words[i]) {
-                (Some(hit), Some(word)) => {
-                    let confirmed = cell.owner.cell(hit.cell).confirm(word).is_ok();
-                    if confirmed {
-                        cell.owner.renew(hit.cell, word);
-                    }
-                    confirmed
+    fn confirm(&self) -> bool {
+        self.cells.iter().filter(|cell| cell.refuses).all(|cell| match (cell.found, cell.word) {
+            (Some(hit), Some(word)) => {
+                let confirmed = cell.owner.cell(hit.cell).confirm(word).is_ok();
+                if confirmed {
+                    cell.owner.renew(hit.cell, word);
                 }
-                // Refused although it has no bucket: too much for a full one.
-                _ => true,
+                confirmed
             }
+            // Refused although it has no bucket: too much for a full one.
+            _ => true,
         })
     }
 
@@ -356,7 +406,7 @@ impl<'t> Plan<'t> {
                 continue;
             }
             let table: &'t Table = cell.owner;
-            match table.take(&cell.key, table.clock.now()) {
+            match table.take(&self.key_of(cell), table.clock.now()) {
                 Some(hand) => hands.push((i, hand)),
                 None => {
                     let in_hand =
@@ -385,33 +435,40 @@ impl<'t> Plan<'t> {
     }
 
     /// Publishes the cells in hand. A key that got its bucket from somebody else keeps that one.
-    fn publish(&mut self, hands: SmallVec<[(usize, Hand<'t>); 2]>, fresh: &mut SmallVec<[Fresh<'t>; 4]>) {
+    fn publish(&mut self, hands: SmallVec<[(usize, Hand<'t>); 2]>, fresh: &mut SmallVec<[Fresh<'t>; 2]>) {
         for (i, hand) in hands {
-            let cell = &mut self.cells[i];
-            let table: &'t Table = cell.owner;
+            let table: &'t Table = self.cells[i].owner;
+            let key = self.key_of(&self.cells[i]);
             let mut hand = Some(hand);
+            let mut made = None;
             while let Some(held) = hand.take() {
-                match table.vacancy(&cell.key) {
-                    Err(hit) => cell.found = Some(hit),
-                    Ok(vacancy) => match held.publish(&cell.key, cell.limit, vacancy) {
+                match table.vacancy(&key) {
+                    Err(hit) => made = Some((hit, false)),
+                    Ok(vacancy) => match held.publish(&key, self.cells[i].limit, vacancy) {
                         Ok((new, hit)) => {
                             fresh.push(new);
-                            cell.found = Some(hit);
-                            cell.ours = true;
+                            made = Some((hit, true));
                         }
                         Err(back) => hand = Some(back),
                     },
                 }
             }
+            let (hit, ours) = made.expect("a hand ends in a cell");
+            (self.cells[i].found, self.cells[i].ours) = (Some(hit), ours);
         }
     }
 
+    fn key_of(&self, cell: &PlannedCell<'t>) -> PackedKey<'_> {
+        PackedKey::new(cell.tag, &self.keys.as_slice()[cell.key.clone()], cell.hash)
+    }
+
     /// Changes all words together, or none.
-    fn exchange(&self, old: &[Option<Word>], new: &[Word]) -> bool {
-        let changes = self.cells.iter().zip(old).zip(new).map(|((cell, old), new)| {
-            let hit = cell.found.expect("all cells were found");
-            let word = old.expect("and loaded");
-            (cell.owner, cell.owner.cell(hit.cell), word, *new)
+    fn exchange(&self) -> bool {
+        let changes = self.cells.iter().map(|cell| {
+            let (owner, hit) = (cell.owner, cell.found.expect("all cells were found"));
+            let old = cell.word.expect("and loaded");
+            let new = owner.limits.drawn(old, cell.buckets.as_ref().expect("and judged"));
+            (owner, owner.cell(hit.cell), old, new)
         });
         if self.cells.len() == 1 || seeded_bug!("cell-by-cell") {
             return changes.into_iter().all(|(_, cell, old, new)| cell.exchange(old, new).is_ok());
@@ -426,10 +483,12 @@ impl<'t> Plan<'t> {
     }
 }
 
-impl PlannedCell<'_> {
-    fn look(&mut self) {
-        if let Find::Hit(hit) = self.owner.find(&self.key) {
-            self.found = Some(hit);
+impl<'t> PlannedCell<'t> {
+    /// Its buckets as the loaded word has them; full, without a cell.
+    fn read(&self) -> Buckets<'t> {
+        match self.word {
+            Some(word) => self.owner.limits.read(word),
+            None => self.owner.limits.absent(self.limit),
         }
     }
 

@@ -6,10 +6,10 @@ use super::{
     AgentVelocityConfig, Details, Guard, GuardContext, GuardDecision, MemoryBudgetConfig, Planned, Refill,
 };
 use crate::kernel::KernelError;
+use crate::key::KeyBytes;
 use crate::limiter::Shared;
 use crate::plan::Plan;
 use crate::quota::Arithmetic;
-use crate::table::cell::PackedKey;
 use crate::table::limits::Limits;
 use crate::table::{Table, check_bucket_cap};
 use crate::time::{Clock, EngineClock};
@@ -130,13 +130,15 @@ impl AgentVelocityGuard {
         let Ok(Configured { table: Some(table), agent, session }) = &self.limits else {
             return AgentVelocityRemaining::default();
         };
-        let left = |limit: u32, key: PackedKey| {
-            let (buckets, now) = table.peek(&key, limit);
+        let left = |limit: u32, spell: Spell| {
+            let mut key = KeyBytes::default();
+            spell(ctx, &mut key);
+            let (buckets, now) = table.peek(&table.pack(limit, key.as_slice()), limit);
             buckets.available(0, now)
         };
         AgentVelocityRemaining {
-            agent: agent.map(|limit| left(limit, agent_key(table, limit, ctx))),
-            session: session.map(|limit| left(limit, session_key(table, limit, ctx))),
+            agent: agent.map(|limit| left(limit, agent_key)),
+            session: session.map(|limit| left(limit, session_key)),
         }
     }
 
@@ -169,12 +171,16 @@ impl AgentVelocityGuard {
     }
 }
 
-fn agent_key(table: &Table, limit: u32, ctx: &GuardContext<'_>) -> PackedKey {
-    table.encode(limit, ctx.agent_id)
+/// Appends the key of one of a call's buckets.
+type Spell = fn(&GuardContext<'_>, &mut KeyBytes);
+
+fn agent_key(ctx: &GuardContext<'_>, key: &mut KeyBytes) {
+    key.raw(ctx.agent_id.as_bytes());
 }
 
-fn session_key(table: &Table, limit: u32, ctx: &GuardContext<'_>) -> PackedKey {
-    table.encode(limit, &(ctx.agent_id, ctx.request.capability.id.as_str()))
+fn session_key(ctx: &GuardContext<'_>, key: &mut KeyBytes) {
+    key.part(ctx.agent_id.as_bytes());
+    key.raw(ctx.request.capability.id.as_bytes());
 }
 
 impl Guard for AgentVelocityGuard {
@@ -185,8 +191,8 @@ impl Guard for AgentVelocityGuard {
     fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
         let mut plan = Plan::new();
         self.plan(ctx, &mut plan)?;
-        Ok(match plan.commit() {
-            Ok(_) => GuardDecision::allow(),
+        Ok(match plan.take_all() {
+            Ok(()) => GuardDecision::allow(),
             Err(refused) => GuardDecision::deny(NAME, Details::Refused(refused.refusal)),
         })
     }
@@ -196,10 +202,10 @@ impl Guard for AgentVelocityGuard {
             self.limits.as_ref().map_err(|error| KernelError::Internal(format!("{NAME}: {error}")))?;
         if let Configured { table: Some(table), agent, session } = configured {
             if let Some(limit) = *agent {
-                plan.draw(table, limit, agent_key(table, limit, ctx), [1, 0]);
+                plan.draw(table, limit, limit, [1, 0], |key| agent_key(ctx, key));
             }
             if let Some(limit) = *session {
-                plan.draw(table, limit, session_key(table, limit, ctx), [1, 0]);
+                plan.draw(table, limit, limit, [1, 0], |key| session_key(ctx, key));
             }
         }
         Ok(Planned::InPlan)

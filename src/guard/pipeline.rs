@@ -109,7 +109,7 @@ impl GuardPipeline {
             }
         }
         if tally.verdict() == Verdict::Allow {
-            if let Err(PlanRefused { stage, refusal, .. }) = plan.commit() {
+            if let Err(PlanRefused { stage, refusal }) = plan.take_all() {
                 let owner = owners.iter().rev().find(|(first, _)| *first <= stage);
                 // Every stage was opened for some guard; a refusal from nowhere would still be one.
                 let name = owner.map_or(self.name(), |(_, guard)| guard.name());

@@ -10,7 +10,7 @@ use crate::key::{Key, KeyBytes};
 use crate::limiter::Shared;
 use crate::plan::Plan;
 use crate::quota::Arithmetic;
-use crate::table::cell::PackedKey;
+use crate::table::cell::TAG;
 use crate::table::limits::{Costs, Limits};
 use crate::table::{Table, check_bucket_cap};
 use crate::time::{Clock, EngineClock};
@@ -93,7 +93,7 @@ pub struct VelocityArithmetic {
 /// What one call draws.
 struct Draw<'g> {
     owner: &'g Table,
-    key: PackedKey,
+    grant: usize,
     costs: Costs,
 }
 
@@ -157,7 +157,7 @@ impl VelocityGuard {
             Configured::Spend(_) => [self.planned_cost(ctx, grant)?, 0],
             Configured::Both(_) => [1, self.planned_cost(ctx, grant)?],
         };
-        Ok(Some(Draw { owner, key: key(owner, ctx, grant), costs }))
+        Ok(Some(Draw { owner, grant, costs }))
     }
 
     /// What the grant declares as the most that one invocation may cost.
@@ -186,7 +186,9 @@ impl VelocityGuard {
         let (Some(owner), Some(grant)) = (configured.table(), ctx.matched_grant_index) else {
             return VelocityRemaining::default();
         };
-        let (buckets, now) = owner.peek(&key(owner, ctx, grant), 0);
+        let mut buffer = KeyBytes::default();
+        let (tag, bytes) = key(ctx, grant, &mut buffer);
+        let (buckets, now) = owner.peek(&owner.pack(tag, bytes), 0);
         let [invocations, spend] = configured.by_limit(|lane| buckets.available(lane, now));
         VelocityRemaining { invocations, spend }
     }
@@ -240,23 +242,19 @@ impl Configured {
     }
 }
 
-/// A grant's key: limits follow the capability's id, not the token that carries it.
-fn key(owner: &Table, ctx: &GuardContext<'_>, grant: usize) -> PackedKey {
-    struct Grant<'a>(usize, &'a str);
-    impl Key for Grant<'_> {
-        fn encode(&self, out: &mut KeyBytes) {
-            // Few grants per capability: one byte for nearly all, so that a UUID and its index stay inline.
-            match u8::try_from(self.0) {
-                Ok(small) if small != u8::MAX => out.raw(&[small]),
-                _ => {
-                    out.raw(&[u8::MAX]);
-                    self.0.encode(out);
-                }
-            }
-            out.raw(self.1.as_bytes());
+/// A grant's key, as tag and bytes: limits follow the capability's id, not the token that carries it.
+#[inline]
+fn key<'k>(ctx: &GuardContext<'k>, grant: usize, buffer: &'k mut KeyBytes) -> (u32, &'k [u8]) {
+    const LAST: u32 = (1 << TAG) - 1;
+    let id = ctx.request.capability.id.as_bytes();
+    match u32::try_from(grant) {
+        Ok(grant) if grant < LAST => (grant, id),
+        // Too large for a tag: spelled before the id.
+        _ => {
+            (&grant, id).encode(buffer);
+            (LAST, buffer.as_slice())
         }
     }
-    owner.encode(0, &Grant(grant, &ctx.request.capability.id))
 }
 
 fn internal(text: String) -> KernelError {
@@ -269,23 +267,23 @@ impl Guard for VelocityGuard {
     }
 
     fn evaluate(&self, ctx: &GuardContext<'_>) -> Result<GuardDecision, KernelError> {
-        let Some(Draw { owner, key, costs }) = self.draw(ctx)? else { return Ok(GuardDecision::allow()) };
+        let Some(Draw { owner, grant, costs }) = self.draw(ctx)? else { return Ok(GuardDecision::allow()) };
         if costs == [0, 0] {
             return Ok(GuardDecision::allow());
         }
-        let refused = match owner.impossible(0, costs) {
-            Some(refusal) => refusal,
-            None => match owner.draw(&key, 0, costs) {
-                Ok(_) => return Ok(GuardDecision::allow()),
-                Err(refusal) => refusal,
-            },
-        };
-        Ok(GuardDecision::deny(NAME, Details::Refused(refused)))
+        let mut buffer = KeyBytes::default();
+        let (tag, bytes) = key(ctx, grant, &mut buffer);
+        Ok(match owner.draw(&owner.pack(tag, bytes), 0, costs) {
+            Ok(_) => GuardDecision::allow(),
+            Err(refused) => GuardDecision::deny(NAME, Details::Refused(refused)),
+        })
     }
 
     fn plan<'g>(&'g self, ctx: &GuardContext<'_>, plan: &mut Plan<'g>) -> Result<Planned, KernelError> {
-        if let Some(Draw { owner, key, costs }) = self.draw(ctx)? {
-            plan.draw(owner, 0, key, costs);
+        if let Some(Draw { owner, grant, costs }) = self.draw(ctx)? {
+            let mut buffer = KeyBytes::default();
+            let (tag, bytes) = key(ctx, grant, &mut buffer);
+            plan.draw(owner, 0, tag, costs, |key| key.raw(bytes));
         }
         Ok(Planned::InPlan)
     }

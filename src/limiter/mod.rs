@@ -5,7 +5,7 @@ mod set;
 pub use crate::table::limits::Keep;
 pub use set::{LimitSet, LimitSetBuilder};
 
-use crate::key::Key;
+use crate::key::{Key, KeyBytes, encoded};
 use crate::quota::Quota;
 use crate::refusal::Refusal;
 use crate::table::draw::Admission;
@@ -71,7 +71,9 @@ impl Default for Shared {
 /// One live bucket, as iteration sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketSnapshot {
-    /// The key's encoding (see [`Key::encode`]); in a [`LimitSet`] the limit's number comes before it.
+    /// The number of the limit: 0 in a [`Limiter`].
+    pub limit: usize,
+    /// The key's encoding (see [`Key::encode`]).
     pub key: Vec<u8>,
     /// Whole tokens available, rounded down.
     pub available: u64,
@@ -99,21 +101,19 @@ impl<K: Key + ?Sized> Limiter<K> {
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Result<Admission, Refusal> {
         let table = &*self.table;
-        if let Some(refusal) = table.impossible(0, [cost, 0]) {
-            return Err(refusal);
-        }
-        let key = table.encode(0, key);
+        let mut buffer = KeyBytes::default();
+        let key = table.pack(0, encoded(key, &mut buffer));
         if cost == 0 {
             let (buckets, now) = table.peek(&key, 0);
             return Ok(Admission::peek(buckets.available(0, now), buckets.mark(0), now));
         }
-        let [admission, _] = table.draw(&key, 0, [cost, 0])?;
-        Ok(admission.expect("the lane was drawn on"))
+        Ok(table.draw(&key, 0, [cost, 0])?.admission(0))
     }
 
     /// Whole tokens that `key` could draw now.
     pub fn peek(&self, key: &K) -> u64 {
-        let (buckets, now) = self.table.peek(&self.table.encode(0, key), 0);
+        let mut buffer = KeyBytes::default();
+        let (buckets, now) = self.table.peek(&self.table.pack(0, encoded(key, &mut buffer)), 0);
         buckets.available(0, now)
     }
 
@@ -183,9 +183,10 @@ impl<K: Key + ?Sized> Limiter<K> {
 
 fn snapshot(table: &crate::table::Table) -> std::vec::IntoIter<BucketSnapshot> {
     let mut all = Vec::new();
-    table.for_each_live(|key, word| {
+    // In the tables that can be iterated a key's tag is its limit's number.
+    table.for_each_live(|limit, key, word| {
         let available = table.limits.read(word).available(0, table.clock.now());
-        all.push(BucketSnapshot { key, available });
+        all.push(BucketSnapshot { limit: limit as usize, key, available });
     });
     all.into_iter()
 }

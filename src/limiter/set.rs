@@ -1,7 +1,7 @@
 //! Several limits in one table, drawn on together.
 
 use super::{BucketSnapshot, Keep, Shared, snapshot};
-use crate::key::Key;
+use crate::key::{Key, KeyBytes, encoded};
 use crate::plan::Plan;
 use crate::quota::Quota;
 use crate::table::Table;
@@ -55,7 +55,9 @@ impl LimitSet {
     /// If there is no such limit.
     pub fn plan<'t, K: Key + ?Sized>(&'t self, limit: usize, key: &K, cost: u64, plan: &mut Plan<'t>) {
         let limit = self.number(limit);
-        plan.draw(&self.table, limit, self.table.encode(limit, key), [cost, 0]);
+        let mut buffer = KeyBytes::default();
+        let bytes = encoded(key, &mut buffer);
+        plan.draw(&self.table, limit, limit, [cost, 0], |key| key.raw(bytes));
     }
 
     /// Whole tokens that `key` could draw now from limit number `limit`.
@@ -64,7 +66,9 @@ impl LimitSet {
     /// If there is no such limit.
     pub fn peek<K: Key + ?Sized>(&self, limit: usize, key: &K) -> u64 {
         let limit = self.number(limit);
-        let (buckets, now) = self.table.peek(&self.table.encode(limit, key), limit);
+        let mut buffer = KeyBytes::default();
+        let key = self.table.pack(limit, encoded(key, &mut buffer));
+        let (buckets, now) = self.table.peek(&key, limit);
         buckets.available(0, now)
     }
 

@@ -128,12 +128,18 @@ impl Arithmetic {
         let base = mark.max(accrued);
         // `accrued + capacity` fits by the horizon, so comparing differences cannot wrap.
         if base - accrued > self.capacity_units - units {
-            return Decision::Exhausted {
-                available: self.available_at(mark, accrued),
-                retry_at: self.admissible_at(mark, units),
-            };
+            return self.exhausted(mark, accrued, units);
         }
         Decision::Admit { mark: base + units }
+    }
+
+    /// Apart, so that what admits stays small.
+    #[inline(never)]
+    fn exhausted(&self, mark: u64, accrued: u64, units: u64) -> Decision {
+        Decision::Exhausted {
+            available: self.available_at(mark, accrued),
+            retry_at: self.admissible_at(mark, units),
+        }
     }
 
     /// Whole tokens that a bucket with `mark` holds at `now`, rounded down.

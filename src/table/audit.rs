@@ -4,7 +4,6 @@ use super::Table;
 use super::directory::Slot;
 use super::gate::NEVER;
 use super::lookup::Find;
-use crate::key::KeyBytes;
 
 impl Table {
     /// Panics with what is wrong.
@@ -40,9 +39,7 @@ impl Table {
                 assert!(!word.is_fresh(), "an undrawn cell is left behind: {}", entry.index());
                 let key = self.cell(entry.index()).copy_key(word, self.limits.layout).expect("quiet");
                 assert!(!keys.contains(&key), "two cells of key {key:?}");
-                let mut bytes = KeyBytes::default();
-                bytes.raw(&key);
-                let found = self.find(&self.pack(&bytes));
+                let found = self.find(&self.pack(key.0, &key.1));
                 assert!(
                     matches!(found, Find::Hit(hit) if hit.cell == entry.index()),
                     "key {key:?} is out of reach: {found:?}"

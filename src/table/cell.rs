@@ -4,14 +4,17 @@
 //! count only if the word's generation is found unchanged afterwards.
 
 use super::slab::Zeroable;
-use crate::key::KeyBytes;
 use crate::sync::{AtomicBits, AtomicU64, MODEL, Ordering, fence, seeded_bug};
 use crate::word::{Layout, Word};
 use crossbeam_epoch as epoch;
 
 const KEY_WORDS: usize = if MODEL { 2 } else { 6 };
-/// Keys of up to this many bytes lie in the cell; one more byte holds the length.
-const INLINE: usize = KEY_WORDS * 8 - 1;
+/// Before the bytes of a key: its length, and its tag.
+const HEADER: usize = 4;
+/// Bits of a key's tag.
+pub(crate) const TAG: u32 = 24;
+/// Keys of up to this many bytes lie in the cell.
+const INLINE: usize = KEY_WORDS * 8 - HEADER;
 /// In place of a length: the key is boxed.
 const BOXED: u64 = 0xff;
 
@@ -26,41 +29,84 @@ const fn field(index: usize) -> usize {
 const NEXT: usize = KEY_WORDS - 1;
 
 /// A key, packed for comparing against cells.
-#[derive(Debug, Clone)]
-pub(crate) struct PackedKey {
+///
+/// The tag is a number that tells apart the keys of one table: of which limit, of which grant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PackedKey<'k> {
     pub(crate) hash: u64,
     words: [u64; KEY_WORDS],
-    /// The bytes of a key that is too long for the words.
-    long: Option<Box<[u8]>>,
+    bytes: &'k [u8],
 }
 
-impl PackedKey {
+impl<'k> PackedKey<'k> {
     #[inline]
-    pub(crate) fn new(bytes: &KeyBytes, hash: u64) -> Self {
-        let slice = bytes.as_slice();
-        let mut words = [0; KEY_WORDS];
-        let mut long = None;
-        if slice.len() <= INLINE {
-            let mut line = [0; KEY_WORDS * 8];
-            line[0] = slice.len() as u8;
-            line[1..=slice.len()].copy_from_slice(slice);
-            for (word, chunk) in words.iter_mut().zip(line.chunks_exact(8)) {
-                *word = u64::from_le_bytes(chunk.try_into().expect("chunks of 8"));
-            }
+    pub(crate) fn new(tag: u32, bytes: &'k [u8], hash: u64) -> Self {
+        debug_assert!(tag < 1 << TAG);
+        let words = if bytes.len() <= INLINE {
+            inline_words(tag, bytes)
         } else {
-            words[0] = BOXED;
+            let mut words = [0; KEY_WORDS];
+            words[0] = header(BOXED, tag);
             words[HASH] = hash;
-            words[LENGTH] = slice.len() as u64;
-            long = Some(slice.into());
-        }
-        Self { hash, words, long }
+            words[LENGTH] = bytes.len() as u64;
+            words
+        };
+        Self { hash, words, bytes }
+    }
+
+    /// The bytes, if they are too many for the words.
+    #[inline]
+    fn long(&self) -> Option<&'k [u8]> {
+        (self.bytes.len() > INLINE).then_some(self.bytes)
     }
 }
 
-impl PartialEq for PackedKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.words == other.words && self.long == other.long
+#[inline]
+fn header(length: u64, tag: u32) -> u64 {
+    length | u64::from(tag) << 8
+}
+
+/// Length, tag and bytes as little-endian words.
+///
+/// Word by word from where the bytes are, not by way of a buffer: reading a word from bytes that were just stored in
+/// other pieces waits until those stores have left the processor's store buffer.
+#[inline]
+fn inline_words(tag: u32, bytes: &[u8]) -> [u64; KEY_WORDS] {
+    let mut words = [0; KEY_WORDS];
+    words[0] = header(bytes.len() as u64, tag) | word_at(bytes, 0) << (8 * HEADER);
+    for (i, word) in words.iter_mut().enumerate().skip(1) {
+        *word = word_at(bytes, i * 8 - HEADER);
     }
+    words
+}
+
+/// The eight bytes from `at` on, as many as there are.
+#[inline]
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    let whole = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let length = bytes.len();
+    if at + 8 <= length {
+        whole(at)
+    } else if at >= length {
+        0
+    } else if length >= 8 {
+        // The last eight, less those before `at`.
+        whole(length - 8) >> (8 * (at + 8 - length))
+    } else {
+        let mut word = [0; 8];
+        word[..length - at].copy_from_slice(&bytes[at..]);
+        u64::from_le_bytes(word)
+    }
+}
+
+/// The length byte of a key's first word.
+fn length_of(first: u64) -> u64 {
+    first & 0xff
+}
+
+/// The tag in a key's first word.
+fn tag_of(first: u64) -> u32 {
+    (first >> 8) as u32 & ((1 << TAG) - 1)
 }
 
 /// One bucket, or two. Zeroed memory is a free cell that was never used.
@@ -123,9 +169,9 @@ impl Cell {
     /// True is only a claim about `word`'s life: the caller validates it by an exchange from that life or by
     /// [`confirm`](Self::confirm).
     #[inline]
-    pub(crate) fn holds(&self, word: Word, key: &PackedKey, layout: Layout) -> bool {
+    pub(crate) fn holds(&self, word: Word, key: &PackedKey<'_>, layout: Layout) -> bool {
         // Relaxed: validated by the word afterwards, see above.
-        if let Some(long) = &key.long {
+        if let Some(long) = key.long() {
             return self.holds_boxed(word, key, long, layout);
         }
         let mut difference = 0;
@@ -135,7 +181,7 @@ impl Cell {
         difference == 0
     }
 
-    fn holds_boxed(&self, word: Word, key: &PackedKey, long: &[u8], layout: Layout) -> bool {
+    fn holds_boxed(&self, word: Word, key: &PackedKey<'_>, long: &[u8], layout: Layout) -> bool {
         if (0..=LENGTH).any(|field| self.key[field].load(Ordering::Relaxed) != key.words[field]) {
             return false;
         }
@@ -155,7 +201,7 @@ impl Cell {
     }
 
     /// Writes the key. Only the cell's holder may, while the cell is free.
-    pub(crate) fn write_key(&self, key: &PackedKey) {
+    pub(crate) fn write_key(&self, key: &PackedKey<'_>) {
         // The release half of the pairing described in `confirm`: the end of the cell's former life, which the
         // caller has seen, comes before the new key's bytes.
         if !seeded_bug!("no-release-fence") {
@@ -165,8 +211,8 @@ impl Cell {
         for (mine, word) in self.key.iter().zip(key.words) {
             mine.store(word, Ordering::Relaxed);
         }
-        if let Some(long) = &key.long {
-            let boxed = long.clone();
+        if let Some(long) = key.long() {
+            let boxed: Box<[u8]> = long.into();
             self.key[POINTER].store(Box::into_raw(boxed).cast::<u8>() as u64, Ordering::Relaxed);
         }
     }
@@ -185,7 +231,7 @@ impl Cell {
     }
 
     fn take_boxed(&self) -> Option<Box<[u8]>> {
-        if self.key[0].load(Ordering::Relaxed) != BOXED {
+        if length_of(self.key[0].load(Ordering::Relaxed)) != BOXED {
             return None;
         }
         self.key[0].store(0, Ordering::Relaxed);
@@ -196,21 +242,23 @@ impl Cell {
         Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(pointer, length)) })
     }
 
-    /// The key's bytes, if `word` is still the cell's life after they were copied.
-    pub(crate) fn copy_key(&self, word: Word, layout: Layout) -> Option<Vec<u8>> {
+    /// The key's tag and bytes, if `word` is still the cell's life after they were copied.
+    pub(crate) fn copy_key(&self, word: Word, layout: Layout) -> Option<(u32, Vec<u8>)> {
         let _pin = epoch::pin();
         let words: [u64; KEY_WORDS] = std::array::from_fn(|i| self.key[i].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         if !self.load().same_life(word, layout) {
             return None;
         }
-        if words[0] == BOXED {
+        let (tag, length) = (tag_of(words[0]), length_of(words[0]));
+        if length == BOXED {
             let pointer = words[POINTER] as *const u8;
             // SAFETY: as in `holds_boxed`.
-            return Some(unsafe { std::slice::from_raw_parts(pointer, words[LENGTH] as usize) }.to_vec());
+            let long = unsafe { std::slice::from_raw_parts(pointer, words[LENGTH] as usize) };
+            return Some((tag, long.to_vec()));
         }
-        let line: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Some(line[1..=usize::from(line[0])].to_vec())
+        let line = words.iter().flat_map(|word| word.to_le_bytes());
+        Some((tag, line.skip(HEADER).take(length as usize).collect()))
     }
 
     /// The next cell of the free list. Meaningful only while the cell is on it.
@@ -220,5 +268,39 @@ impl Cell {
 
     pub(crate) fn set_next_free(&self, next: u64) {
         self.key[NEXT].store(next, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_short_key_lies_in_its_words_after_its_length_and_tag(
+            tag in 0u32..1 << TAG, bytes in prop::collection::vec(any::<u8>(), 0..=INLINE)
+        ) {
+            let mut line = vec![bytes.len() as u8];
+            line.extend(&tag.to_le_bytes()[..3]);
+            line.extend(&bytes);
+            line.resize(KEY_WORDS * 8, 0);
+            let words: Vec<u8> = inline_words(tag, &bytes).iter().flat_map(|word| word.to_le_bytes()).collect();
+            prop_assert_eq!(words, line);
+        }
+
+        #[test]
+        fn a_cell_gives_back_the_key_that_was_written(
+            tag in 0u32..1 << TAG, bytes in prop::collection::vec(any::<u8>(), 0..100), hash: u64
+        ) {
+            let cell = Cell { word: AtomicBits::new(1), key: std::array::from_fn(|_| AtomicU64::new(0)) };
+            let key = PackedKey::new(tag, &bytes, hash);
+            cell.write_key(&key);
+            let word = cell.load();
+            prop_assert!(cell.holds(word, &key, Layout::Lone));
+            prop_assert!(!cell.holds(word, &PackedKey::new(tag ^ 1, &bytes, hash), Layout::Lone));
+            prop_assert_eq!(cell.copy_key(word, Layout::Lone), Some((tag, bytes)));
+            cell.drop_key();
+        }
     }
 }

@@ -79,6 +79,12 @@ impl Entry {
             _ => Slot::Sealed { life },
         }
     }
+    /// Is it a cell of a key with this fingerprint?
+    #[inline]
+    pub(crate) fn is_cell_of(self, fingerprint: u64) -> bool {
+        const LOW: u32 = INDEX + PAIR_GENERATION;
+        self.0 >> LOW == 1 << (KIND_SHIFT - LOW) | fingerprint
+    }
     #[inline]
     pub(crate) fn index(self) -> u32 {
         (self.0 & ones(INDEX)) as u32
@@ -320,6 +326,8 @@ mod tests {
             let entry = Entry::cell(print, generation, index);
             prop_assert_eq!((entry.fingerprint(), entry.generation(), entry.index()), (print, generation, index));
             prop_assert_eq!(entry.slot(), Slot::Cell(entry));
+            prop_assert!(entry.is_cell_of(print) && !entry.is_cell_of(print ^ 1));
+            prop_assert!(!Entry(entry.0 | Entry::TOMBSTONE.0).is_cell_of(print));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::cell::PackedKey;
-use super::insert::{Fresh, Hand};
+use super::insert::Hand;
 use super::limits::{Buckets, Costs, LaneDraw};
 use super::lookup::{Find, Hit};
 use crate::quota::{Arithmetic, Decision};
@@ -39,6 +39,7 @@ pub struct Admission {
 }
 
 impl Admission {
+    #[inline]
     pub(crate) fn new(draw: LaneDraw, line: &Arithmetic, now: u64) -> Self {
         Self { at: now, from: draw.from, to: draw.to, remaining: line.available(draw.to, now) }
     }
@@ -49,8 +50,21 @@ impl Admission {
     }
 }
 
-/// The committed lanes of one cell's draw; a lane that drew nothing has `None`.
-pub(crate) type Lanes = [Option<Admission>; 2];
+/// A committed draw on one cell. What a caller may want to know of it is computed when asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drawn<'t> {
+    at: u64,
+    lanes: [LaneDraw; 2],
+    after: Buckets<'t>,
+}
+
+impl Drawn<'_> {
+    /// What was admitted on a lane that was drawn on.
+    #[inline]
+    pub(crate) fn admission(&self, lane: usize) -> Admission {
+        Admission::new(self.lanes[lane], self.after.arithmetic(lane), self.at)
+    }
+}
 
 /// Pauses between attempts that lost a race: grows with each, and is bounded, so nobody waits for a thread
 /// that stopped.
@@ -71,21 +85,23 @@ impl Backoff {
 }
 
 impl Table {
-    /// Draws `costs` for `key`, both lanes or neither. At least one cost is above 0, none above capacity.
+    /// Draws `costs` for `key`, both lanes or neither. At least one cost is above 0.
     #[inline]
-    pub(crate) fn draw(&self, key: &PackedKey, limit: u32, costs: Costs) -> Result<Lanes, Refusal> {
-        match self.find(key) {
-            Find::Hit(hit) => match self.draw_on(hit, limit, costs) {
-                Some(answer) => answer,
-                None => self.draw_slowly(key, limit, costs),
-            },
-            _ => self.draw_slowly(key, limit, costs),
+    pub(crate) fn draw(&self, key: &PackedKey<'_>, limit: u32, costs: Costs) -> Result<Drawn<'_>, Refusal> {
+        if let Find::Hit(hit) = self.find(key) {
+            if let Some(answer) = self.draw_on(hit, limit, costs) {
+                return answer;
+            }
         }
+        self.draw_slowly(key, limit, costs)
     }
 
     /// As [`draw`](Self::draw), for keys that may have no bucket.
     #[inline(never)]
-    fn draw_slowly(&self, key: &PackedKey, limit: u32, costs: Costs) -> Result<Lanes, Refusal> {
+    fn draw_slowly(&self, key: &PackedKey<'_>, limit: u32, costs: Costs) -> Result<Drawn<'_>, Refusal> {
+        if let Some(refusal) = self.impossible(limit, costs) {
+            return Err(refusal);
+        }
         let mut hand: Option<Hand<'_>> = None;
         let mut looked_again = false;
         loop {
@@ -113,7 +129,11 @@ impl Table {
             };
             match held.publish(key, limit, vacancy) {
                 Ok((fresh, hit)) => {
-                    if let Some(answer) = self.draw_fresh(fresh, hit, limit, costs) {
+                    // On a refusal (others drained it since it was published) `fresh` is dropped and leaves nothing.
+                    if let Some(answer) = self.draw_on(hit, limit, costs) {
+                        if answer.is_ok() {
+                            fresh.keep();
+                        }
                         return answer;
                     }
                 }
@@ -122,24 +142,9 @@ impl Table {
         }
     }
 
-    fn draw_fresh(
-        &self,
-        fresh: Fresh<'_>,
-        hit: Hit,
-        limit: u32,
-        costs: Costs,
-    ) -> Option<Result<Lanes, Refusal>> {
-        // On a refusal (others drained it since it was published) `fresh` is dropped and leaves nothing.
-        let answer = self.draw_on(hit, limit, costs);
-        if let Some(Ok(_)) = answer {
-            fresh.keep();
-        }
-        answer
-    }
-
     /// Draws on a cell that was found. `None` when its life ended: search again.
     #[inline]
-    fn draw_on(&self, hit: Hit, limit: u32, costs: Costs) -> Option<Result<Lanes, Refusal>> {
+    fn draw_on(&self, hit: Hit, limit: u32, costs: Costs) -> Option<Result<Drawn<'_>, Refusal>> {
         let layout = self.limits.layout;
         let cell = self.cell(hit.cell);
         let mut word = hit.word;
@@ -159,21 +164,22 @@ impl Table {
                     word = newer;
                 }
             }
-            let found = match self.decide(word, limit, costs, now) {
-                Ok((lanes, drawn)) => match cell.exchange(word, drawn) {
-                    Ok(()) => return Some(Ok(lanes)),
+            let before = self.limits.read(word);
+            let found = match Self::decide(before, costs, now) {
+                Some(drawn) => match cell.exchange(word, self.limits.drawn(word, &drawn.after)) {
+                    Ok(()) => return Some(Ok(drawn)),
                     Err(found) => {
                         backoff.pause();
                         found
                     }
                 },
-                Err(refusal) => match cell.confirm(word) {
+                None => match cell.confirm(word) {
                     Ok(()) => {
                         if seeded_bug!("refusal-writes") {
                             cell.word.store(word.0, crate::sync::Ordering::Release);
                         }
                         self.renew(hit.cell, word);
-                        return Some(Err(refusal));
+                        return Some(Err(self.refusal(before, limit, costs, now)));
                     }
                     Err(found) => found,
                 },
@@ -193,22 +199,16 @@ impl Table {
         }
     }
 
-    /// The pure decision on one word.
+    /// The pure decision on one cell's buckets: `None` is a refusal.
     #[inline]
-    fn decide(&self, word: Word, limit: u32, costs: Costs, now: u64) -> Result<(Lanes, Word), Refusal> {
-        let before = self.limits.read(word);
-        let mut buckets = before;
-        let mut lanes: Lanes = [None; 2];
+    fn decide(before: Buckets<'_>, costs: Costs, now: u64) -> Option<Drawn<'_>> {
+        let mut drawn = Drawn { at: now, lanes: [LaneDraw::default(); 2], after: before };
         for (lane, &cost) in costs.iter().enumerate() {
-            if cost == 0 {
-                continue;
-            }
-            match buckets.draw(lane, cost, now) {
-                Ok(draw) => lanes[lane] = Some(Admission::new(draw, buckets.arithmetic(lane), now)),
-                Err(_) => return Err(self.refusal(before, limit, costs, now)),
+            if cost > 0 {
+                drawn.lanes[lane] = drawn.after.draw(lane, cost, now).ok()?;
             }
         }
-        Ok((lanes, self.limits.drawn(word, &buckets)))
+        Some(drawn)
     }
 
     /// Why `costs` are refused: of several exhausted lanes the one with the longest wait. Takes the reading that
@@ -272,7 +272,7 @@ impl Table {
     }
 
     /// The buckets of `key` as they are now, and the time of the reading.
-    pub(crate) fn peek(&self, key: &PackedKey, limit: u32) -> (Buckets<'_>, u64) {
+    pub(crate) fn peek(&self, key: &PackedKey<'_>, limit: u32) -> (Buckets<'_>, u64) {
         loop {
             let Find::Hit(hit) = self.find(key) else {
                 return (self.limits.absent(limit), self.clock.now());

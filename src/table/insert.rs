@@ -45,7 +45,7 @@ pub(crate) struct Fresh<'t> {
 impl Table {
     /// A free cell for a newcomer of `home`'s shard: from its free list, else a refilled cell of it, else from
     /// another shard. `None` when there is none anywhere.
-    pub(crate) fn take(&self, home: &PackedKey, now: u64) -> Option<Hand<'_>> {
+    pub(crate) fn take(&self, home: &PackedKey<'_>, now: u64) -> Option<Hand<'_>> {
         let ticket = self.gate.open(now)?;
         let first = self.shard_of(home);
         let mut earliest = super::gate::NEVER;
@@ -87,7 +87,7 @@ impl<'t> Hand<'t> {
     /// Gives the hand back when the slot was taken meanwhile: then the caller searches again.
     pub(crate) fn publish(
         mut self,
-        key: &PackedKey,
+        key: &PackedKey<'_>,
         limit: u32,
         at: Vacancy,
     ) -> Result<(Fresh<'t>, Hit), Hand<'t>> {

@@ -85,8 +85,8 @@ pub(crate) struct Buckets<'t> {
     version: u32,
 }
 
-/// One lane's part in an admission.
-#[derive(Debug, Clone, Copy)]
+/// One lane's part in an admission: the interval that it owns.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneDraw {
     pub(crate) from: u64,
     pub(crate) to: u64,
@@ -105,14 +105,14 @@ impl<'t> Buckets<'t> {
     pub(crate) fn draw(&mut self, lane: usize, cost: u64, now: u64) -> Result<LaneDraw, Decision> {
         let line = self.arithmetic[lane];
         let Some(units) = line.units(cost) else { return Err(Decision::Impossible) };
-        let from = self.marks[lane].max(line.accrued(now));
-        match line.decide_units(self.marks[lane], now, units) {
-            Decision::Admit { mark } => {
-                self.marks[lane] = mark;
-                Ok(LaneDraw { from, to: mark })
+        let mark = self.marks[lane];
+        match line.decide_units(mark, now, units) {
+            Decision::Admit { mark: to } => {
+                self.marks[lane] = to;
+                Ok(LaneDraw { from: to - units, to })
             }
             refused => {
-                self.marks[lane] = from.saturating_add(units);
+                self.marks[lane] = mark.max(line.accrued(now)).saturating_add(units);
                 Err(refused)
             }
         }

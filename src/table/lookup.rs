@@ -35,7 +35,7 @@ pub(crate) struct Vacancy {
 
 impl Table {
     #[inline]
-    pub(crate) fn find(&self, key: &PackedKey) -> Find {
+    pub(crate) fn find(&self, key: &PackedKey<'_>) -> Find {
         let shard = self.shard_of(key);
         let print = fingerprint(key.hash);
         'restart: loop {
@@ -44,21 +44,21 @@ impl Table {
             let mask = array.entries().len() - 1;
             let mut slot = print as usize & mask;
             for _ in 0..=mask {
-                match array.load(slot).slot() {
-                    Slot::Cell(entry) => {
-                        if entry.fingerprint() == print {
-                            if let Some(word) = self.matches(entry, key) {
-                                return Find::Hit(Hit { cell: entry.index(), word });
-                            }
-                        }
+                let entry = array.load(slot);
+                // One comparison for what nearly every search ends at.
+                if entry.is_cell_of(print) {
+                    if let Some(word) = self.matches(entry, key) {
+                        return Find::Hit(Hit { cell: entry.index(), word });
                     }
+                }
+                match entry.slot() {
+                    Slot::Cell(_) | Slot::Tombstone => {}
                     Slot::Empty { life } if life == directory.life() => {
                         return Find::Miss(Vacancy { directory, slot });
                     }
                     Slot::Sealed { life } if life == directory.life() => break,
                     // The array has begun another life: the directory word has moved.
                     Slot::Empty { .. } | Slot::Sealed { .. } => continue 'restart,
-                    Slot::Tombstone => {}
                 }
                 slot = (slot + 1) & mask;
             }
@@ -71,7 +71,7 @@ impl Table {
 
     /// The entry's cell's word, if the entry counts and the cell holds `key`.
     #[inline]
-    fn matches(&self, entry: Entry, key: &PackedKey) -> Option<Word> {
+    fn matches(&self, entry: Entry, key: &PackedKey<'_>) -> Option<Word> {
         let cell = self.cell(entry.index());
         let word = cell.load();
         let same = seeded_bug!("no-generation") || word.entry_generation() == entry.generation();
@@ -80,7 +80,7 @@ impl Table {
     }
 
     /// Where `key`'s cell can be published, or the cell it has. Rebuilds the directory as needed.
-    pub(crate) fn vacancy(&self, key: &PackedKey) -> Result<Vacancy, Hit> {
+    pub(crate) fn vacancy(&self, key: &PackedKey<'_>) -> Result<Vacancy, Hit> {
         loop {
             match self.find(key) {
                 Find::Hit(hit) => return Err(hit),

@@ -38,7 +38,6 @@ pub(crate) mod slab;
 
 use crate::ConfigError;
 use crate::commit;
-use crate::key::{Key, KeyBytes};
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, MODEL, Ordering};
 use crate::time::EngineClock;
@@ -50,6 +49,7 @@ use gate::Gate;
 use limits::{Keep, Limits};
 use shard::Shard;
 use slab::Slab;
+use std::hash::{BuildHasher, Hasher};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::AtomicBool;
 
@@ -169,31 +169,23 @@ impl Table {
 
     /// Packs and hashes a key.
     #[inline]
-    pub(crate) fn pack(&self, bytes: &KeyBytes) -> PackedKey {
-        let hash = self.hasher.hash_one(bytes.as_slice());
-        PackedKey::new(bytes, hash)
+    pub(crate) fn pack<'k>(&self, tag: u32, bytes: &'k [u8]) -> PackedKey<'k> {
+        PackedKey::new(tag, bytes, self.hash(tag, bytes))
     }
 
-    /// The bytes of `key` as a bucket of `limit`: a table of several limits tells their keys apart by number.
     #[inline]
-    pub(crate) fn encode<K: Key + ?Sized>(&self, limit: u32, key: &K) -> PackedKey {
-        let mut bytes = KeyBytes::default();
-        if self.limits.layout == Layout::Lone && self.limits.count() > 1 {
-            // Most policies have few limits: one byte, and four more where it says so.
-            match u8::try_from(limit) {
-                Ok(small) if small != u8::MAX => bytes.raw(&[small]),
-                _ => {
-                    bytes.raw(&[u8::MAX]);
-                    bytes.raw(&limit.to_be_bytes());
-                }
-            }
+    pub(crate) fn hash(&self, tag: u32, bytes: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(bytes);
+        // Many tables know no tag but 0, and many keys no other.
+        if tag != 0 {
+            hasher.write_u32(tag);
         }
-        key.encode(&mut bytes);
-        self.pack(&bytes)
+        hasher.finish()
     }
 
     #[inline]
-    fn shard_of(&self, key: &PackedKey) -> usize {
+    fn shard_of(&self, key: &PackedKey<'_>) -> usize {
         // Two shifts: a shift by all 64 bits is not defined.
         (key.hash >> 1 >> (63 - self.shard_bits)) as usize
     }

@@ -162,9 +162,9 @@ impl Table {
         }
     }
 
-    /// Calls `each` for every live bucket cell's key bytes and word, in no order. A weak snapshot: a key that
+    /// Calls `each` for every live bucket cell's tag, key bytes and word, in no order. A weak snapshot: a key that
     /// is reclaimed and returns meanwhile may appear twice or not at all.
-    pub(crate) fn for_each_live(&self, mut each: impl FnMut(Vec<u8>, crate::word::Word)) {
+    pub(crate) fn for_each_live(&self, mut each: impl FnMut(u32, Vec<u8>, crate::word::Word)) {
         for shard in 0..self.shards.len() {
             let directory = self.directory_of(shard);
             let array = self.arrays.get(directory.array());
@@ -174,8 +174,8 @@ impl Table {
                 if !word.is_live() || word.is_fresh() || word.entry_generation() != entry.generation() {
                     continue;
                 }
-                if let Some(key) = self.cell(entry.index()).copy_key(word, self.limits.layout) {
-                    each(key, word);
+                if let Some((tag, key)) = self.cell(entry.index()).copy_key(word, self.limits.layout) {
+                    each(tag, key, word);
                 }
             }
         }
