@@ -76,13 +76,13 @@ impl Arithmetic {
     }
 
     /// Units released from time 0 to `now`. Saturates at the horizon.
-    #[inline]
+    #[inline(always)]
     pub fn accrued(&self, now: u64) -> u64 {
         // The product fits up to the horizon, which was chosen for that.
         self.step_at(now.min(self.horizon)) * self.units_per_step
     }
 
-    #[inline]
+    #[inline(always)]
     fn step_at(&self, now: u64) -> u64 {
         let Some(t) = now.checked_add(self.phase) else {
             // The last period that the clock can tell, which ends past its largest time.
@@ -99,7 +99,7 @@ impl Arithmetic {
     }
 
     /// `cost` tokens in units, or `None` when that is above the capacity.
-    #[inline]
+    #[inline(always)]
     pub fn units(&self, cost: u64) -> Option<u64> {
         cost.checked_mul(self.units_per_token).filter(|&units| units <= self.capacity_units)
     }
@@ -116,7 +116,7 @@ impl Arithmetic {
     }
 
     /// [`decide`](Self::decide) with the cost already in units, which must be at or below the capacity.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decide_units(&self, mark: u64, now: u64, units: u64) -> Decision {
         if units == 0 {
             return Decision::Admit { mark };

@@ -113,7 +113,7 @@ impl Table {
                         std::mem::forget(hand);
                     }
                     hand = None;
-                    match self.draw_on(hit, limit, costs) {
+                    match self.draw_on_late(hit, limit, costs) {
                         Some(answer) => return answer,
                         None => continue,
                     }
@@ -130,7 +130,7 @@ impl Table {
             match held.publish(key, limit, vacancy) {
                 Ok((fresh, hit)) => {
                     // On a refusal (others drained it since it was published) `fresh` is dropped and leaves nothing.
-                    if let Some(answer) = self.draw_on(hit, limit, costs) {
+                    if let Some(answer) = self.draw_on_late(hit, limit, costs) {
                         if answer.is_ok() {
                             fresh.keep();
                         }
@@ -142,8 +142,17 @@ impl Table {
         }
     }
 
+    /// As [`draw_on`](Self::draw_on), kept out of the way of the common case.
+    #[inline(never)]
+    fn draw_on_late(&self, hit: Hit, limit: u32, costs: Costs) -> Option<Result<Drawn<'_>, Refusal>> {
+        self.draw_on(hit, limit, costs)
+    }
+
     /// Draws on a cell that was found. `None` when its life ended: search again.
-    #[inline]
+    ///
+    /// Inlined to the bottom: copies of what it reads and decides would go through memory in other pieces than they
+    /// came in, and wait for it.
+    #[inline(always)]
     fn draw_on(&self, hit: Hit, limit: u32, costs: Costs) -> Option<Result<Drawn<'_>, Refusal>> {
         let layout = self.limits.layout;
         let cell = self.cell(hit.cell);
@@ -200,12 +209,12 @@ impl Table {
     }
 
     /// The pure decision on one cell's buckets: `None` is a refusal.
-    #[inline]
+    #[inline(always)]
     fn decide(before: Buckets<'_>, costs: Costs, now: u64) -> Option<Drawn<'_>> {
         let mut drawn = Drawn { at: now, lanes: [LaneDraw::default(); 2], after: before };
-        for (lane, &cost) in costs.iter().enumerate() {
-            if cost > 0 {
-                drawn.lanes[lane] = drawn.after.draw(lane, cost, now).ok()?;
+        for lane in 0..2 {
+            if costs[lane] > 0 {
+                drawn.lanes[lane] = drawn.after.draw(lane, costs[lane], now).ok()?;
             }
         }
         Some(drawn)

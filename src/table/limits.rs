@@ -101,7 +101,7 @@ impl<'t> Buckets<'t> {
     ///
     /// An exhausted lane's mark moves too (as far as it can): a later draw on it in the same plan then waits
     /// for both.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn draw(&mut self, lane: usize, cost: u64, now: u64) -> Result<LaneDraw, Decision> {
         let line = self.arithmetic[lane];
         let Some(units) = line.units(cost) else { return Err(Decision::Impossible) };
@@ -176,7 +176,7 @@ impl Limits {
     }
 
     /// Reads a word that is not reserved.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&self, word: Word) -> Buckets<'_> {
         match &self.kind {
             Kind::Pair { lanes, width0 } => {
@@ -200,7 +200,7 @@ impl Limits {
     }
 
     /// The word after the draws that `buckets` (read from `word`) has seen.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn drawn(&self, word: Word, buckets: &Buckets<'_>) -> Word {
         match &self.kind {
             Kind::Pair { width0, .. } if seeded_bug!("half-a-pair") => {
