@@ -487,7 +487,7 @@ impl<'t> PlannedCell<'t> {
     /// Its buckets as the loaded word has them; full, without a cell.
     fn read(&self) -> Buckets<'t> {
         match self.word {
-            Some(word) => self.owner.limits.read(word),
+            Some(word) => self.owner.limits.read_of(self.limit, word),
             None => self.owner.limits.absent(self.limit),
         }
     }

@@ -222,8 +222,11 @@ fn most_used(length: usize) -> usize {
 }
 
 /// The size of an array for `cells` cells: at most half full, so that a quarter is left before it is crowded.
+///
+/// Directories begin at the least size and grow with their keys: entries that lie close together share cache lines,
+/// and a table that nobody uses takes little memory.
 pub(crate) fn log2_length_for(cells: usize) -> u32 {
-    let least = if MODEL { 4 } else { 8 };
+    let least = if MODEL { 4 } else { 64 };
     (cells * 2).max(least).next_power_of_two().ilog2().min(LARGEST)
 }
 

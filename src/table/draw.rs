@@ -173,7 +173,7 @@ impl Table {
                     word = newer;
                 }
             }
-            let before = self.limits.read(word);
+            let before = self.limits.read_of(limit, word);
             let found = match Self::decide(before, costs, now) {
                 Some(drawn) => match cell.exchange(word, self.limits.drawn(word, &drawn.after)) {
                     Ok(()) => return Some(Ok(drawn)),

@@ -175,6 +175,15 @@ impl Limits {
         }
     }
 
+    /// Reads a word of `limit` that is not reserved.
+    #[inline(always)]
+    pub(crate) fn read_of(&self, limit: u32, word: Word) -> Buckets<'_> {
+        match &self.kind {
+            Kind::Pair { .. } => self.read(word),
+            Kind::Lone(versions) => versions.read_of(limit, word),
+        }
+    }
+
     /// Reads a word that is not reserved.
     #[inline(always)]
     pub(crate) fn read(&self, word: Word) -> Buckets<'_> {
@@ -312,7 +321,21 @@ impl Versions {
         (number, self.all.get(number).definition())
     }
 
-    #[inline]
+    /// As [`read`](Self::read). Where the limit is known, its newest version can be fetched while the word is still
+    /// on its way, and nearly always is the word's.
+    #[inline(always)]
+    fn read_of(&self, limit: u32, word: Word) -> Buckets<'_> {
+        let number = self.current[limit as usize].load(Ordering::Acquire);
+        let version = self.all.get(number);
+        // Acquire: as in `read`. A version that was superseded a moment ago is not the newest, though still current.
+        if word.lone_limit() == number && version.next.load(Ordering::Acquire) == 0 {
+            let arithmetic = &version.definition().arithmetic;
+            return Buckets { marks: [word.lone_mark(), 0], arithmetic: [arithmetic; 2], version: number };
+        }
+        self.read(word)
+    }
+
+    #[inline(never)]
     fn read(&self, word: Word) -> Buckets<'_> {
         let mut number = word.lone_limit();
         let mut mark = word.lone_mark();

@@ -143,7 +143,7 @@ impl Table {
     fn with_shards(limits: Limits, clock: EngineClock, cells: usize, shards: usize) -> Self {
         debug_assert!(shards.is_power_of_two() && shards <= cells.max(1));
         let arrays = Arrays::new();
-        let log2_length = directory::log2_length_for(cells.div_ceil(shards));
+        let log2_length = directory::log2_length_for(0);
         let start = |shard: usize| (cells * shard / shards) as u32;
         let shard = |shard: usize| {
             let (directory, _) = arrays.take(log2_length).expect("fewer shards than arrays");

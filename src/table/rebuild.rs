@@ -13,7 +13,7 @@ impl Table {
     /// Replaces `old` as the shard's directory, unless it was replaced already.
     pub(crate) fn rebuild(&self, shard: usize, old: DirectoryWord) {
         let array = self.arrays.get(old.array());
-        let mut log2_length = log2_length_for(self.count_live(array)).max(self.least_log2_length());
+        let mut log2_length = log2_length_for(self.count_live(array));
         while self.directory_of(shard) == old {
             let Some((new, target)) = self.arrays.take(log2_length) else {
                 // As many arrays as rebuilds at once, sixteen million: one of them is about to finish.
@@ -45,10 +45,6 @@ impl Table {
                 }
             }
         }
-    }
-
-    fn least_log2_length(&self) -> u32 {
-        log2_length_for(self.cells.len().div_ceil(self.shards.len()))
     }
 
     fn count_live(&self, array: &Array) -> usize {
