@@ -261,18 +261,14 @@ fn claim(descriptor: &Descriptor) -> Option<u64> {
     descriptor.control.compare_exchange(seen.0, begun.0, order, Ordering::Relaxed).is_ok().then_some(sequence)
 }
 
-/// Changes all cells from their old to their new words, or none. The entries name each cell once.
+/// Changes all cells from their old to their new words, or none. The entries name each cell once, in the order of
+/// their addresses: that makes nested help ascend.
 ///
 /// False when some word was not the old one any more: read them all again.
 ///
 /// # Safety
 /// The cells must stay alive until this returns.
-pub(crate) unsafe fn commit(entries: &mut [Entry]) -> bool {
-    // Address order makes nested help ascend.
-    if !seeded_bug!("unsorted") {
-        entries.sort_unstable_by_key(|entry| entry.cell);
-    }
-    debug_assert!(entries.windows(2).all(|pair| pair[0].cell != pair[1].cell));
+pub(crate) unsafe fn commit(entries: impl Iterator<Item = Entry>) -> bool {
     let (number, sequence, give_back) = begin();
     let descriptor = pool().all.get(number);
     descriptor.entries.with_mut(|stored| {
@@ -280,7 +276,9 @@ pub(crate) unsafe fn commit(entries: &mut [Entry]) -> bool {
         // sequence is installed.
         let stored = unsafe { &mut *stored };
         stored.clear();
-        stored.extend_from_slice(entries);
+        // Built in place: copies of what was stored a moment ago wait for those stores.
+        stored.extend(entries);
+        debug_assert!(seeded_bug!("unsorted") || stored.windows(2).all(|pair| pair[0].cell < pair[1].cell));
     });
     stall_point!(Claimed);
     // SAFETY: the caller keeps the cells alive, and the entries are ours.

@@ -78,7 +78,14 @@ impl KeyBytes {
     /// Appends bytes that need no length: fixed-size ones, or the last ones of a key.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        let length = self.0.len();
+        self.0.reserve(bytes.len());
+        // By hand: the vector's own way also moves what comes behind the new bytes, which is nothing.
+        // SAFETY: `reserve` made room for them behind the first `length`, and they are another allocation's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_mut_ptr().add(length), bytes.len());
+            self.0.set_len(length + bytes.len());
+        }
     }
 
     /// Appends bytes of varying length that others follow, with their length.

@@ -15,7 +15,7 @@ use crate::key::KeyBytes;
 use crate::refusal::{Reason, Refusal};
 use crate::sync::seeded_bug;
 use crate::table::Table;
-use crate::table::cell::PackedKey;
+use crate::table::cell::{Cell, PackedKey};
 use crate::table::draw::{Admission, Backoff, Worst};
 use crate::table::insert::{Fresh, Hand};
 use crate::table::limits::{Buckets, Costs, LaneDraw};
@@ -87,8 +87,8 @@ struct PlannedCell<'t> {
     word: Option<Word>,
     /// When it is judged.
     now: u64,
-    /// Its buckets, after the draws judged so far.
-    buckets: Option<Buckets<'t>>,
+    /// Its buckets, after the draws judged so far; without a cell full ones.
+    buckets: Buckets<'t>,
     /// A draw on it was refused by the last judgement.
     refuses: bool,
 }
@@ -169,7 +169,7 @@ impl<'t> Plan<'t> {
                 ours: false,
                 word: None,
                 now: 0,
-                buckets: None,
+                buckets: owner.limits.absent(limit),
                 refuses: false,
             });
             self.cells.len() - 1
@@ -231,9 +231,8 @@ impl<'t> Plan<'t> {
         let mut admissions = Committed::default();
         for draw in &self.draws {
             let cell = &self.cells[draw.cell];
-            let buckets = cell.buckets.as_ref().expect("judged");
             for lane in (0..2).filter(|&lane| draw.costs[lane] > 0) {
-                admissions.0.push(Admission::new(draw.lanes[lane], buckets.arithmetic(lane), cell.now));
+                admissions.0.push(Admission::new(draw.lanes[lane], cell.buckets.arithmetic(lane), cell.now));
             }
         }
         admissions
@@ -276,7 +275,7 @@ impl<'t> Plan<'t> {
             let now = same.map_or_else(|| owner.clock.now(), |cell| cell.now);
             let cell = &mut self.cells[i];
             cell.now = now;
-            cell.buckets = Some(cell.read());
+            cell.buckets = cell.read();
             cell.refuses = false;
         }
         let mut refused = Worst::default();
@@ -289,12 +288,11 @@ impl<'t> Plan<'t> {
                 stage = draw.stage;
             }
             let cell = &mut self.cells[draw.cell];
-            let buckets = cell.buckets.as_mut().expect("read above");
             for (lane, &cost) in draw.costs.iter().enumerate() {
                 if cost == 0 {
                     continue;
                 }
-                match buckets.draw(lane, cost, cell.now) {
+                match cell.buckets.draw(lane, cost, cell.now) {
                     Ok(drawn) => draw.lanes[lane] = drawn,
                     Err(decision) => {
                         refused.offer(|| cell.owner.explain(decision, draw.limit, lane, cost, cell.now));
@@ -464,32 +462,40 @@ impl<'t> Plan<'t> {
 
     /// Changes all words together, or none.
     fn exchange(&self) -> bool {
-        let changes = self.cells.iter().map(|cell| {
-            let (owner, hit) = (cell.owner, cell.found.expect("all cells were found"));
-            let old = cell.word.expect("and loaded");
-            let new = owner.limits.drawn(old, cell.buckets.as_ref().expect("and judged"));
-            (owner, owner.cell(hit.cell), old, new)
-        });
         if self.cells.len() == 1 || seeded_bug!("cell-by-cell") {
-            return changes.into_iter().all(|(_, cell, old, new)| cell.exchange(old, new).is_ok());
+            return self.cells.iter().all(|cell| {
+                let (target, old, new) = cell.change();
+                target.exchange(old, new).is_ok()
+            });
         }
-        let mut entries: SmallVec<[Entry; 4]> = changes
-            .map(|(owner, cell, old, new)| {
-                Entry::new(&cell.word, old, new, old.reserved_part(owner.limits.layout))
-            })
-            .collect();
+        let mut order: SmallVec<[usize; 4]> = (0..self.cells.len()).collect();
+        if !seeded_bug!("unsorted") {
+            order.sort_unstable_by_key(|&i| std::ptr::from_ref(self.cells[i].change().0));
+        }
+        let entries = order.iter().map(|&i| {
+            let (target, old, new) = self.cells[i].change();
+            Entry::new(&target.word, old, new, old.reserved_part(self.cells[i].owner.limits.layout))
+        });
         // SAFETY: the plan borrows every table it draws on.
-        unsafe { commit::commit(&mut entries) }
+        unsafe { commit::commit(entries) }
     }
 }
 
 impl<'t> PlannedCell<'t> {
     /// Its buckets as the loaded word has them; full, without a cell.
+    #[inline(always)]
     fn read(&self) -> Buckets<'t> {
         match self.word {
             Some(word) => self.owner.limits.read_of(self.limit, word),
             None => self.owner.limits.absent(self.limit),
         }
+    }
+
+    /// The cell, its loaded word, and the word after all draws. Of a cell that was found, loaded and judged.
+    #[inline]
+    fn change(&self) -> (&'t Cell, Word, Word) {
+        let (hit, old) = (self.found.expect("found"), self.word.expect("loaded"));
+        (self.owner.cell(hit.cell), old, self.owner.limits.drawn(old, &self.buckets))
     }
 
     /// Had the key no bucket when the plan came, or none any more?
