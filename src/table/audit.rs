@@ -26,7 +26,7 @@ impl Table {
         let now = self.clock.now();
         let mut earliest_of_all = NEVER;
         for (number, shard) in self.shards.iter().enumerate() {
-            let array = self.arrays.get(self.directory_of(number).array());
+            let array = self.arrays.get(self.directory_of(number));
             let mut earliest = NEVER;
             for slot in 0..array.entries().len() {
                 let Slot::Cell(entry) = array.load(slot).slot() else { continue };

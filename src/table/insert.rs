@@ -110,7 +110,7 @@ impl<'t> Hand<'t> {
             table.gate.lower(table.limits.refilled_at(word));
         }
         stall_point!(Written);
-        let array = table.arrays.get(at.directory.array());
+        let array = table.arrays.get(at.directory);
         let entry = Entry::cell(fingerprint(key.hash), word.entry_generation(), self.cell);
         if !array.publish(at.slot, at.directory.life(), entry) {
             return Err(self);
@@ -196,7 +196,7 @@ impl Drop for Fresh<'_> {
         stall_point!(GivenBack);
         // Between the end of this life and the next key's bytes: see `Cell::confirm`.
         fence(Ordering::Release);
-        table.arrays.get(self.at.directory.array()).bury(self.at.slot, self.entry);
+        table.arrays.get(self.at.directory).bury(self.at.slot, self.entry);
         cell.retire_key();
         table.push_free(self.shard, self.cell);
     }

@@ -40,7 +40,7 @@ impl Table {
         let print = fingerprint(key.hash);
         'restart: loop {
             let directory = self.directory_of(shard);
-            let array = self.arrays.get(directory.array());
+            let array = self.arrays.get(directory);
             let mask = array.entries().len() - 1;
             let mut slot = print as usize & mask;
             for _ in 0..=mask {
@@ -84,7 +84,7 @@ impl Table {
         loop {
             match self.find(key) {
                 Find::Hit(hit) => return Err(hit),
-                Find::Miss(vacancy) if self.arrays.get(vacancy.directory.array()).is_crowded() => {
+                Find::Miss(vacancy) if self.arrays.get(vacancy.directory).is_crowded() => {
                     self.rebuild(self.shard_of(key), vacancy.directory);
                 }
                 Find::Miss(vacancy) => return Ok(vacancy),

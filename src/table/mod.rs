@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`cell`] | a cache line with a word and its key |
 //! | [`limits`] | what a word means: arithmetic, versions |
-//! | [`directory`] | from hash to cell; arrays and their lives |
+//! | [`directory`] | from hash to cell: the words |
+//! | [`arrays`] | from hash to cell: where the words lie, and their lives |
 //! | [`shard`] | a share of the cells, its free list |
 //! | [`gate`] | why a refusal is cheap at any size |
 //! | [`lookup`] | finding a key's cell |
@@ -22,6 +23,7 @@
 //! Draws on a bucket are linearizable: each is one exchange of its word. A refusal is justified by the bucket's
 //! word at one instant during the call. `len` and iteration are weak snapshots: exact when nobody writes.
 
+pub(crate) mod arrays;
 #[cfg(any(tollgate_loom, tollgate_shuttle))]
 pub(crate) mod audit;
 pub(crate) mod cell;
@@ -42,9 +44,10 @@ use crate::quota::Quota;
 use crate::sync::{AtomicU64, MODEL, Ordering};
 use crate::time::EngineClock;
 use crate::word::{Layout, Word};
+use arrays::{Arrays, log2_length_for};
 use cell::{Cell, PackedKey};
 use crossbeam_epoch as epoch;
-use directory::{Arrays, DirectoryWord, MOST_CELLS};
+use directory::{DirectoryWord, MOST_CELLS};
 use gate::Gate;
 use limits::{Keep, Limits};
 use shard::Shard;
@@ -142,8 +145,8 @@ pub(crate) fn is_lock_free() -> bool {
 impl Table {
     fn with_shards(limits: Limits, clock: EngineClock, cells: usize, shards: usize) -> Self {
         debug_assert!(shards.is_power_of_two() && shards <= cells.max(1));
-        let arrays = Arrays::new();
-        let log2_length = directory::log2_length_for(0);
+        let arrays = Arrays::new(shards, cells.div_ceil(shards));
+        let log2_length = log2_length_for(0);
         let start = |shard: usize| (cells * shard / shards) as u32;
         let shard = |shard: usize| {
             let (directory, _) = arrays.take(log2_length).expect("fewer shards than arrays");

@@ -4,7 +4,8 @@
 //! to be refilled, so a draw that comes in between makes the exchange fail and keeps its bucket.
 
 use super::Table;
-use super::directory::{Array, Entry, Slot};
+use super::arrays::Array;
+use super::directory::{Entry, Slot};
 use super::gate::NEVER;
 use crate::sync::{Ordering, fence, seeded_bug, stall_point};
 
@@ -65,7 +66,7 @@ impl Table {
         // The ticket before the directory: an array installed later cannot hide an insert from the version.
         let Some(ticket) = gate.open(now) else { return };
         let directory = if seeded_bug!("directory-before-ticket") { early } else { self.directory_of(shard) };
-        let array = self.arrays.get(directory.array());
+        let array = self.arrays.get(directory);
         let mut earliest = NEVER;
         let mut fruitless = true;
         for slot in 0..array.entries().len() {
@@ -105,7 +106,7 @@ impl Table {
         end.saturating_add(spent * PAUSE * self.shards.len() as u64)
     }
 
-    fn reclaim(&self, array: &Array, slot: usize, entry: Entry, now: u64) -> Outcome {
+    fn reclaim(&self, array: Array<'_>, slot: usize, entry: Entry, now: u64) -> Outcome {
         let cell = self.cell(entry.index());
         let mut word = cell.load();
         loop {
@@ -167,7 +168,7 @@ impl Table {
     pub(crate) fn for_each_live(&self, mut each: impl FnMut(u32, Vec<u8>, crate::word::Word)) {
         for shard in 0..self.shards.len() {
             let directory = self.directory_of(shard);
-            let array = self.arrays.get(directory.array());
+            let array = self.arrays.get(directory);
             for slot in 0..array.entries().len() {
                 let Slot::Cell(entry) = array.load(slot).slot() else { continue };
                 let word = self.settled(entry.index());

@@ -6,13 +6,14 @@
 //! nobody waits for a thread that stopped half way.
 
 use super::Table;
-use super::directory::{Array, DirectoryWord, Entry, Slot, log2_length_for};
+use super::arrays::{Array, log2_length_for};
+use super::directory::{DirectoryWord, Entry, Slot};
 use crate::sync::{Ordering, seeded_bug, stall_point};
 
 impl Table {
     /// Replaces `old` as the shard's directory, unless it was replaced already.
     pub(crate) fn rebuild(&self, shard: usize, old: DirectoryWord) {
-        let array = self.arrays.get(old.array());
+        let array = self.arrays.get(old);
         let mut log2_length = log2_length_for(self.count_live(array));
         while self.directory_of(shard) == old {
             let Some((new, target)) = self.arrays.take(log2_length) else {
@@ -31,27 +32,26 @@ impl Table {
                         .is_ok();
                     stall_point!(Replaced);
                     // Whoever installed owns the old array; whoever lost still owns its own.
-                    let ours =
-                        if installed || seeded_bug!("loser-frees-old") { old.array() } else { new.array() };
+                    let ours = if installed || seeded_bug!("loser-frees-old") { old } else { new };
                     self.arrays.give_back(ours);
                 }
                 Copied::TooMany => {
-                    self.arrays.give_back(new.array());
+                    self.arrays.give_back(new);
                     log2_length += 1;
                 }
                 Copied::Stale => {
-                    self.arrays.give_back(new.array());
+                    self.arrays.give_back(new);
                     return;
                 }
             }
         }
     }
 
-    fn count_live(&self, array: &Array) -> usize {
+    fn count_live(&self, array: Array<'_>) -> usize {
         (0..array.entries().len()).filter(|&slot| self.live_entry(array, slot).is_some()).count()
     }
 
-    fn live_entry(&self, array: &Array, slot: usize) -> Option<Entry> {
+    fn live_entry(&self, array: Array<'_>, slot: usize) -> Option<Entry> {
         let Slot::Cell(entry) = array.load(slot).slot() else { return None };
         let word = self.cell(entry.index()).load();
         // Reserved cells count: a commit draws on them.
@@ -65,7 +65,7 @@ impl Table {
         (word.is_live() && word.entry_generation() == entry.generation()).then_some(entry)
     }
 
-    fn copy(&self, from: &Array, life: u64, to: &Array) -> Copied {
+    fn copy(&self, from: Array<'_>, life: u64, to: Array<'_>) -> Copied {
         for slot in 0..from.entries().len() {
             // Seal first: a slot that is not empty after a failed seal never becomes empty in this life.
             loop {

@@ -20,7 +20,8 @@ unsafe impl Zeroable for crate::sync::AtomicU64 {
     }
 }
 
-/// A fixed number of elements in zeroed memory. Large slabs come from the system as untouched pages.
+/// A fixed number of elements in zeroed memory, from the start of a cache line on. Large slabs come from the system as
+/// untouched pages.
 #[derive(Debug)]
 pub(crate) struct Slab<T: Zeroable>(imp::Slab<T>);
 
@@ -48,6 +49,7 @@ mod imp {
     /// Allocators hand out zeroed pages untouched only for alignments they give anyway; for larger ones they
     /// allocate and then write every byte. So this asks for the small alignment, and aligns by hand.
     const ALIGN: usize = 16;
+    const LINE: usize = 64;
 
     #[derive(Debug)]
     pub(super) struct Slab<T> {
@@ -65,7 +67,8 @@ mod imp {
 
     impl<T: Zeroable> Slab<T> {
         pub(super) fn new(length: usize) -> Self {
-            let padding = align_of::<T>().saturating_sub(ALIGN);
+            let align = align_of::<T>().max(LINE);
+            let padding = align - ALIGN;
             let size = size_of::<T>().checked_mul(length).and_then(|size| size.checked_add(padding));
             let layout = size
                 .and_then(|size| Layout::from_size_align(size.max(1), ALIGN).ok())
@@ -73,7 +76,7 @@ mod imp {
             // SAFETY: the layout's size is not zero.
             let allocation = unsafe { alloc_zeroed(layout) };
             let Some(allocation) = NonNull::new(allocation) else { handle_alloc_error(layout) };
-            let offset = allocation.as_ptr().align_offset(align_of::<T>());
+            let offset = allocation.as_ptr().align_offset(align);
             debug_assert!(offset <= padding);
             // SAFETY: the padding leaves room for the offset.
             let first = unsafe { allocation.add(offset) }.cast();
