@@ -151,7 +151,7 @@ impl Arrays {
     pub(crate) fn new(shards: usize, cells: usize) -> Self {
         let words = shards * (2 << log2_length_for(cells));
         Self {
-            first: Slab::new(words.next_power_of_two()),
+            first: Slab::dense(words.next_power_of_two()),
             more: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             next: AtomicU32::new(0),
             spares: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -212,7 +212,7 @@ impl Arrays {
         let slot = &self.more[number as usize];
         let mut segment = slot.load(Ordering::Acquire);
         if segment.is_null() {
-            let made = Box::into_raw(Box::new(Slab::new(length)));
+            let made = Box::into_raw(Box::new(Slab::dense(length)));
             // Release: the segment is whole before anybody can reach it.
             segment = match slot.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire)
             {

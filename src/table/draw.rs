@@ -102,6 +102,10 @@ impl Table {
         if let Some(refusal) = self.impossible(limit, costs) {
             return Err(refusal);
         }
+        // What a flood of newcomers meets. The key had no bucket before the look at the gate, and has none after it.
+        if !self.may_have_room(self.clock.now()) && !matches!(self.find(key), Find::Hit(_)) {
+            return Err(self.table_full(limit, costs));
+        }
         let mut hand: Option<Hand<'_>> = None;
         let mut looked_again = false;
         loop {

@@ -64,6 +64,12 @@ impl Table {
         None
     }
 
+    /// Could a newcomer find a cell at `now`?
+    #[inline]
+    pub(crate) fn may_have_room(&self, now: u64) -> bool {
+        self.gate.open(now).is_some()
+    }
+
     fn hand(&self, shard: usize, cell: u32) -> Hand<'_> {
         stall_point!(InHand);
         // The pop's acquire made the freed word visible.
