@@ -146,6 +146,7 @@ impl VelocityGuard {
     }
 
     /// What a call draws; `None` when no limit applies.
+    #[inline(always)]
     fn draw(&self, ctx: &GuardContext<'_>) -> Result<Option<Draw<'_>>, KernelError> {
         let configured = self.configured()?;
         let Some(owner) = configured.table() else { return Ok(None) };
@@ -161,6 +162,7 @@ impl VelocityGuard {
     }
 
     /// What the grant declares as the most that one invocation may cost.
+    #[inline(always)]
     fn planned_cost(&self, ctx: &GuardContext<'_>, grant: usize) -> Result<u64, KernelError> {
         let grants = ctx.scope.grants.len();
         let declared = ctx.scope.grants.get(grant).ok_or_else(|| {
@@ -243,7 +245,7 @@ impl Configured {
 }
 
 /// A grant's key, as tag and bytes: limits follow the capability's id, not the token that carries it.
-#[inline]
+#[inline(always)]
 fn key<'k>(ctx: &GuardContext<'k>, grant: usize, buffer: &'k mut KeyBytes) -> (u32, &'k [u8]) {
     const LAST: u32 = (1 << TAG) - 1;
     let id = ctx.request.capability.id.as_bytes();
