@@ -278,7 +278,11 @@ pub(crate) unsafe fn commit(entries: impl Iterator<Item = Entry>) -> bool {
         stored.clear();
         // Built in place: copies of what was stored a moment ago wait for those stores.
         stored.extend(entries);
-        debug_assert!(seeded_bug!("unsorted") || stored.windows(2).all(|pair| pair[0].cell < pair[1].cell));
+        let ascend = |pair: &[Entry]| pair[0].cell < pair[1].cell;
+        debug_assert!(
+            seeded_bug!("unsorted") || stored.windows(2).all(ascend),
+            "a cell twice, or out of order"
+        );
     });
     stall_point!(Claimed);
     // SAFETY: the caller keeps the cells alive, and the entries are ours.

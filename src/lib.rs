@@ -74,6 +74,7 @@ mod error;
 #[cfg(any(tollgate_loom, tollgate_shuttle))]
 #[doc(hidden)]
 pub mod model;
+mod once;
 mod refusal;
 #[cfg(tollgate_stall)]
 #[doc(hidden)]

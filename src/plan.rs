@@ -238,25 +238,25 @@ impl<'t> Plan<'t> {
         admissions
     }
 
-    /// Finds the cells that were not found yet, and reads all words. False when some cell's life ended, so that
-    /// it must be found again.
+    /// Finds the cells that were not found yet, then reads all words. False when some cell's life ended, so that it
+    /// must be found again.
+    ///
+    /// In this order: a cell that was found for one key, reclaimed, and found again for another key of the plan is then
+    /// seen to have ended its first life, and no cell is in a commit twice.
     fn load(&mut self) -> bool {
-        let mut whole = true;
         for cell in &mut self.cells {
-            let owner = cell.owner;
             if cell.found.is_none() {
                 let key = PackedKey::new(cell.tag, &self.keys.as_slice()[cell.key.clone()], cell.hash);
-                if let Find::Hit(hit) = owner.find(&key) {
+                if let Find::Hit(hit) = cell.owner.find(&key) {
                     cell.found = Some(hit);
-                    if !hit.word.is_reserved() {
-                        cell.word = Some(hit.word);
-                        continue;
-                    }
                 }
             }
-            cell.word = cell.found.map(|hit| owner.settled(hit.cell));
+        }
+        let mut whole = true;
+        for cell in &mut self.cells {
+            cell.word = cell.found.map(|hit| cell.owner.settled(hit.cell));
             if let (Some(hit), Some(word)) = (cell.found, cell.word) {
-                if !word.same_life(hit.word, owner.limits.layout) {
+                if !word.same_life(hit.word, cell.owner.limits.layout) {
                     cell.found = None;
                     cell.ours = false;
                     whole = false;

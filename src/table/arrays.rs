@@ -14,8 +14,8 @@
 
 use super::directory::{DirectoryWord, Entry, LARGEST, PLACES, next_life};
 use super::slab::Slab;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, MODEL, Ordering, seeded_bug};
-use std::ptr;
+use crate::once::OnceBox;
+use crate::sync::{AtomicU32, AtomicU64, MODEL, Ordering, seeded_bug};
 
 /// Arrays begin at multiples of this many words: of a cache line.
 const UNIT: usize = if MODEL { 1 } else { 8 };
@@ -139,7 +139,7 @@ pub(crate) fn log2_length_for(cells: usize) -> u32 {
 pub(crate) struct Arrays {
     first: Slab<AtomicU64>,
     /// Each made when the ones before it are used up.
-    more: [AtomicPtr<Slab<AtomicU64>>; MORE],
+    more: [OnceBox<Slab<AtomicU64>>; MORE],
     /// The first place that no array has taken.
     next: AtomicU32,
     /// For each size, the place of the first spare array plus 1, under a tag that changes with every exchange.
@@ -152,7 +152,7 @@ impl Arrays {
         let words = shards * (2 << log2_length_for(cells));
         Self {
             first: Slab::dense(words.next_power_of_two()),
-            more: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            more: std::array::from_fn(|_| OnceBox::new()),
             next: AtomicU32::new(0),
             spares: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -209,23 +209,8 @@ impl Arrays {
     fn beyond_first(&self, start: usize) -> (&[AtomicU64], usize) {
         let number = (start / self.first.len()).ilog2();
         let length = self.first.len() << number;
-        let slot = &self.more[number as usize];
-        let mut segment = slot.load(Ordering::Acquire);
-        if segment.is_null() {
-            let made = Box::into_raw(Box::new(Slab::dense(length)));
-            // Release: the segment is whole before anybody can reach it.
-            segment = match slot.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => made,
-                Err(theirs) => {
-                    // SAFETY: it came from a box, and was never published.
-                    drop(unsafe { Box::from_raw(made) });
-                    theirs
-                }
-            };
-        }
-        // SAFETY: published whole, and freed with the table only.
-        (unsafe { &*segment }, start - length)
+        let segment = self.more[number as usize].get_or_make(|| Slab::dense(length));
+        (segment, start - length)
     }
 
     fn pop(&self, log2_length: u32) -> Option<u32> {
@@ -261,21 +246,8 @@ impl Arrays {
 
     /// Bytes reserved for arrays.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let made = |slot: &AtomicPtr<Slab<AtomicU64>>| !slot.load(Ordering::Relaxed).is_null();
-        let segments = 1 << self.more.iter().filter(|slot| made(slot)).count();
-        size_of_val::<[AtomicU64]>(&self.first) * segments
-    }
-}
-
-impl Drop for Arrays {
-    fn drop(&mut self) {
-        for slot in &mut self.more {
-            let segment = slot.load(Ordering::Acquire);
-            if !segment.is_null() {
-                // SAFETY: it came from a box, and nobody can reach it any more.
-                drop(unsafe { Box::from_raw(segment) });
-            }
-        }
+        let made = self.more.iter().filter(|segment| segment.get().is_some()).count();
+        size_of_val::<[AtomicU64]>(&self.first) << made
     }
 }
 

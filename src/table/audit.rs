@@ -37,7 +37,7 @@ impl Table {
                 see(entry.index(), "in a directory");
                 assert!(!word.is_reserved(), "a marker is left in cell {}", entry.index());
                 assert!(!word.is_fresh(), "an undrawn cell is left behind: {}", entry.index());
-                let key = self.cell(entry.index()).copy_key(word, self.limits.layout).expect("quiet");
+                let key = self.copy_key(entry.index(), word).expect("quiet");
                 assert!(!keys.contains(&key), "two cells of key {key:?}");
                 let found = self.find(&self.pack(key.0, &key.1));
                 assert!(

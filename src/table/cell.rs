@@ -1,5 +1,11 @@
 //! A cell: one cache line with a word and the key it belongs to.
 //!
+//! | key of | lies in |
+//! |---|---|
+//! | up to 44 bytes | the cell |
+//! | up to 108 bytes | the cell and its *tail*, a second line; the tails of a table lie together, and are made with its first such key |
+//! | more | a box |
+//!
 //! Key bytes are read with relaxed loads while another thread may be writing the next key over them; they
 //! count only if the word's generation is found unchanged afterwards.
 
@@ -13,8 +19,12 @@ const KEY_WORDS: usize = if MODEL { 2 } else { 6 };
 const HEADER: usize = 4;
 /// Bits of a key's tag.
 pub(crate) const TAG: u32 = 24;
-/// Keys of up to this many bytes lie in the cell.
+/// Of a key this many bytes lie in the cell.
 const INLINE: usize = KEY_WORDS * 8 - HEADER;
+/// Words of a tail. (The model's keys need none.)
+const TAIL_WORDS: usize = if MODEL { 0 } else { 8 };
+/// Longer keys are boxed.
+const LONGEST: usize = INLINE + TAIL_WORDS * 8;
 /// In place of a length: the key is boxed.
 const BOXED: u64 = 0xff;
 
@@ -42,7 +52,7 @@ impl<'k> PackedKey<'k> {
     #[inline]
     pub(crate) fn new(tag: u32, bytes: &'k [u8], hash: u64) -> Self {
         debug_assert!(tag < 1 << TAG);
-        let words = if bytes.len() <= INLINE {
+        let words = if bytes.len() <= LONGEST {
             inline_words(tag, bytes)
         } else {
             let mut words = [0; KEY_WORDS];
@@ -54,10 +64,22 @@ impl<'k> PackedKey<'k> {
         Self { hash, words, bytes }
     }
 
-    /// The bytes, if they are too many for the words.
+    /// The bytes, if they are too many for a cell and its tail.
     #[inline]
-    fn long(&self) -> Option<&'k [u8]> {
-        (self.bytes.len() > INLINE).then_some(self.bytes)
+    fn boxed(&self) -> Option<&'k [u8]> {
+        (self.bytes.len() > LONGEST).then_some(self.bytes)
+    }
+
+    /// Does it reach into a tail?
+    #[inline]
+    pub(crate) fn has_tail(&self) -> bool {
+        self.bytes.len() > INLINE && self.bytes.len() <= LONGEST
+    }
+
+    /// A word of the tail.
+    #[inline]
+    fn tail_word(&self, index: usize) -> u64 {
+        word_at(self.bytes, INLINE + index * 8)
     }
 }
 
@@ -66,7 +88,7 @@ fn header(length: u64, tag: u32) -> u64 {
     length | u64::from(tag) << 8
 }
 
-/// Length, tag and bytes as little-endian words.
+/// Length, tag and the first bytes as little-endian words.
 ///
 /// Word by word from where the bytes are, not by way of a buffer: reading a word from bytes that were just stored in
 /// other pieces waits until those stores have left the processor's store buffer.
@@ -118,7 +140,20 @@ pub(crate) struct Cell {
 }
 
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
-const _: () = assert!(size_of::<Cell>() == 64);
+const _: () = assert!(size_of::<Cell>() == 64 && size_of::<Tail>() == 64 && LONGEST < BOXED as usize);
+
+/// What does not fit a cell of its key.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Tail([AtomicU64; TAIL_WORDS]);
+
+// SAFETY: as for `Cell`.
+unsafe impl Zeroable for Tail {
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
+    fn zeroed() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
 
 // SAFETY: all fields are atomic integers, whose zero bytes are the integer 0.
 unsafe impl Zeroable for Cell {
@@ -164,21 +199,27 @@ impl Cell {
         if now == seen { Ok(()) } else { Err(now) }
     }
 
-    /// Does the key equal `key`, if `word` (just loaded) is still the cell's life?
+    /// Does the key equal `key`, if `word` (just loaded) is still the cell's life? `tail` is the cell's.
     ///
     /// True is only a claim about `word`'s life: the caller validates it by an exchange from that life or by
     /// [`confirm`](Self::confirm).
     #[inline]
-    pub(crate) fn holds(&self, word: Word, key: &PackedKey<'_>, layout: Layout) -> bool {
+    pub(crate) fn holds<'t>(
+        &self,
+        word: Word,
+        key: &PackedKey<'_>,
+        tail: impl FnOnce() -> Option<&'t Tail>,
+        layout: Layout,
+    ) -> bool {
         // Relaxed: validated by the word afterwards, see above.
-        if let Some(long) = key.long() {
+        if let Some(long) = key.boxed() {
             return self.holds_boxed(word, key, long, layout);
         }
         let mut difference = 0;
         for (mine, theirs) in self.key.iter().zip(key.words) {
             difference |= mine.load(Ordering::Relaxed) ^ theirs;
         }
-        difference == 0
+        difference == 0 && (!key.has_tail() || tail().is_some_and(|tail| tail.holds(key)))
     }
 
     fn holds_boxed(&self, word: Word, key: &PackedKey<'_>, long: &[u8], layout: Layout) -> bool {
@@ -200,8 +241,8 @@ impl Cell {
         stored == long
     }
 
-    /// Writes the key. Only the cell's holder may, while the cell is free.
-    pub(crate) fn write_key(&self, key: &PackedKey<'_>) {
+    /// Writes the key. Only the cell's holder may, while the cell is free. `tail` is the cell's.
+    pub(crate) fn write_key<'t>(&self, key: &PackedKey<'_>, tail: impl FnOnce() -> &'t Tail) {
         // The release half of the pairing described in `confirm`: the end of the cell's former life, which the
         // caller has seen, comes before the new key's bytes.
         if !seeded_bug!("no-release-fence") {
@@ -211,7 +252,10 @@ impl Cell {
         for (mine, word) in self.key.iter().zip(key.words) {
             mine.store(word, Ordering::Relaxed);
         }
-        if let Some(long) = key.long() {
+        if key.has_tail() {
+            tail().write(key);
+        }
+        if let Some(long) = key.boxed() {
             let boxed: Box<[u8]> = long.into();
             self.key[POINTER].store(Box::into_raw(boxed).cast::<u8>() as u64, Ordering::Relaxed);
         }
@@ -242,10 +286,12 @@ impl Cell {
         Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(pointer, length)) })
     }
 
-    /// The key's tag and bytes, if `word` is still the cell's life after they were copied.
-    pub(crate) fn copy_key(&self, word: Word, layout: Layout) -> Option<(u32, Vec<u8>)> {
+    /// The key's tag and bytes, if `word` is still the cell's life after they were copied. `tail` is the cell's.
+    pub(crate) fn copy_key(&self, word: Word, tail: Option<&Tail>, layout: Layout) -> Option<(u32, Vec<u8>)> {
         let _pin = epoch::pin();
         let words: [u64; KEY_WORDS] = std::array::from_fn(|i| self.key[i].load(Ordering::Relaxed));
+        let tail: [u64; TAIL_WORDS] =
+            std::array::from_fn(|i| tail.map_or(0, |tail| tail.0[i].load(Ordering::Relaxed)));
         fence(Ordering::Acquire);
         if !self.load().same_life(word, layout) {
             return None;
@@ -257,7 +303,7 @@ impl Cell {
             let long = unsafe { std::slice::from_raw_parts(pointer, words[LENGTH] as usize) };
             return Some((tag, long.to_vec()));
         }
-        let line = words.iter().flat_map(|word| word.to_le_bytes());
+        let line = words.iter().chain(&tail).flat_map(|word| word.to_le_bytes());
         Some((tag, line.skip(HEADER).take(length as usize).collect()))
     }
 
@@ -268,6 +314,22 @@ impl Cell {
 
     pub(crate) fn set_next_free(&self, next: u64) {
         self.key[NEXT].store(next, Ordering::Relaxed);
+    }
+}
+
+impl Tail {
+    fn holds(&self, key: &PackedKey<'_>) -> bool {
+        let words = self.0.iter().enumerate();
+        let difference =
+            words.fold(0, |sum, (i, mine)| sum | (mine.load(Ordering::Relaxed) ^ key.tail_word(i)));
+        difference == 0
+    }
+
+    fn write(&self, key: &PackedKey<'_>) {
+        // Relaxed: as the words of the cell.
+        for (i, mine) in self.0.iter().enumerate() {
+            mine.store(key.tail_word(i), Ordering::Relaxed);
+        }
     }
 }
 
@@ -291,15 +353,25 @@ mod tests {
 
         #[test]
         fn a_cell_gives_back_the_key_that_was_written(
-            tag in 0u32..1 << TAG, bytes in prop::collection::vec(any::<u8>(), 0..100), hash: u64
+            tag in 0u32..1 << TAG, bytes in prop::collection::vec(any::<u8>(), 0..130), at: prop::sample::Index, hash: u64
         ) {
             let cell = Cell { word: AtomicBits::new(1), key: std::array::from_fn(|_| AtomicU64::new(0)) };
+            let tail = Tail(std::array::from_fn(|_| AtomicU64::new(0)));
             let key = PackedKey::new(tag, &bytes, hash);
-            cell.write_key(&key);
+            cell.write_key(&key, || &tail);
             let word = cell.load();
-            prop_assert!(cell.holds(word, &key, Layout::Lone));
-            prop_assert!(!cell.holds(word, &PackedKey::new(tag ^ 1, &bytes, hash), Layout::Lone));
-            prop_assert_eq!(cell.copy_key(word, Layout::Lone), Some((tag, bytes)));
+            let holds = |tag, bytes: &[u8]| {
+                cell.holds(word, &PackedKey::new(tag, bytes, hash), || Some(&tail), Layout::Lone)
+            };
+            prop_assert!(holds(tag, &bytes));
+            prop_assert!(!holds(tag ^ 1, &bytes));
+            if !bytes.is_empty() {
+                let mut other = bytes.clone();
+                *at.get_mut(&mut other) ^= 0x10;
+                prop_assert!(!holds(tag, &other));
+            }
+            prop_assert!(!holds(tag, &[&bytes[..], &[0]].concat()));
+            prop_assert_eq!(cell.copy_key(word, Some(&tail), Layout::Lone), Some((tag, bytes)));
             cell.drop_key();
         }
     }

@@ -100,7 +100,7 @@ impl<'t> Hand<'t> {
         let table = self.table;
         let cell = table.cell(self.cell);
         if !self.key_written {
-            cell.write_key(key);
+            cell.write_key(key, || table.tail_or_make(self.cell));
             self.key_written = true;
         }
         // Read after the search: a bucket of this key that the search found void was reclaimed at or before

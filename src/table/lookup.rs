@@ -76,7 +76,7 @@ impl Table {
         let word = cell.load();
         let same = seeded_bug!("no-generation") || word.entry_generation() == entry.generation();
         let counts = word.is_live() && same;
-        (counts && cell.holds(word, key, self.limits.layout)).then_some(word)
+        (counts && cell.holds(word, key, || self.tail(entry.index()), self.limits.layout)).then_some(word)
     }
 
     /// Where `key`'s cell can be published, or the cell it has. Rebuilds the directory as needed.

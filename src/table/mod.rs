@@ -40,12 +40,13 @@ pub(crate) mod slab;
 
 use crate::ConfigError;
 use crate::commit;
+use crate::once::OnceBox;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, MODEL, Ordering};
 use crate::time::EngineClock;
 use crate::word::{Layout, Word};
 use arrays::{Arrays, log2_length_for};
-use cell::{Cell, PackedKey};
+use cell::{Cell, PackedKey, Tail};
 use crossbeam_epoch as epoch;
 use directory::{DirectoryWord, MOST_CELLS};
 use gate::Gate;
@@ -70,6 +71,8 @@ pub(crate) struct Table {
     pub(crate) clock: EngineClock,
     /// Dropped by hand: see [`Drop`].
     cells: ManuallyDrop<Slab<Cell>>,
+    /// The cells' tails, from the first key on that needs one.
+    tails: OnceBox<Slab<Tail>>,
     /// Took part in a commit with another table.
     shared: AtomicBool,
     shards: Box<[Shard]>,
@@ -157,6 +160,7 @@ impl Table {
             limits,
             clock,
             cells: ManuallyDrop::new(Slab::new(cells)),
+            tails: OnceBox::new(),
             shared: AtomicBool::new(false),
             shard_bits: shards.len().ilog2(),
             shards,
@@ -196,6 +200,21 @@ impl Table {
     #[inline]
     pub(crate) fn cell(&self, index: u32) -> &Cell {
         &self.cells[index as usize]
+    }
+
+    /// A cell's tail, if the table has any.
+    #[inline]
+    fn tail(&self, index: u32) -> Option<&Tail> {
+        self.tails.get().map(|tails| &tails[index as usize])
+    }
+
+    fn tail_or_make(&self, index: u32) -> &Tail {
+        &self.tails.get_or_make(|| Slab::new(self.cells.len()))[index as usize]
+    }
+
+    /// The tag and bytes of a cell's key, if `word` is still its life.
+    fn copy_key(&self, index: u32, word: Word) -> Option<(u32, Vec<u8>)> {
+        self.cell(index).copy_key(word, self.tail(index), self.limits.layout)
     }
 
     #[inline]
@@ -251,6 +270,7 @@ impl Table {
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val::<[Cell]>(&self.cells[..])
+            + self.tails.get().map_or(0, |tails| size_of_val::<[Tail]>(tails))
             + size_of_val::<[Shard]>(&self.shards)
             + self.arrays.memory_bytes()
     }

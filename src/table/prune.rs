@@ -175,7 +175,7 @@ impl Table {
                 if !word.is_live() || word.is_fresh() || word.entry_generation() != entry.generation() {
                     continue;
                 }
-                if let Some((tag, key)) = self.cell(entry.index()).copy_key(word, self.limits.layout) {
+                if let Some((tag, key)) = self.copy_key(entry.index(), word) {
                     each(tag, key, word);
                 }
             }
