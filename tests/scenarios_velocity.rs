@@ -82,6 +82,15 @@ fn every_grant_of_every_capability_has_its_own_bucket<G: Velocity>() {
     assert_eq!(guard.bucket_count(), 3);
 }
 
+fn grants_of_any_index_have_buckets_of_their_own<G: Velocity>() {
+    let guard: G = guard(config(Some(1), None, 60), &ManualClock::new());
+    let indices = [0, 255, 256, (1 << 24) - 2, (1 << 24) - 1, 1 << 24, u32::MAX as usize, usize::MAX];
+    for index in indices {
+        assert_eq!(count_allowed(&guard, &Call::of("cap").matching(Some(index)), 2), 1, "grant {index}");
+    }
+    assert_eq!(guard.bucket_count(), indices.len());
+}
+
 fn two_tokens_with_one_capability_id_share_a_bucket<G: Velocity>() {
     let guard: G = guard(config(Some(1), None, 60), &ManualClock::new());
     let one = Call::of("cap").by("alice");
@@ -469,6 +478,7 @@ on_engine_and_baseline!(VelocityGuard:
     five_invocations_are_allowed_and_the_sixth_is_denied,
     a_drained_bucket_refills_over_time,
     every_grant_of_every_capability_has_its_own_bucket,
+    grants_of_any_index_have_buckets_of_their_own,
     two_tokens_with_one_capability_id_share_a_bucket,
     spend_is_limited_by_the_declared_cost,
     a_spend_limit_without_a_declared_cost_is_an_error_that_drains_nothing,

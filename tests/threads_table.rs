@@ -163,8 +163,13 @@ fn keys_that_come_and_go_cost_no_other_key_its_debt() {
 }
 
 #[test]
-fn long_keys_that_come_and_go_cost_no_other_key_its_debt() {
-    churn("-0123456789-0123456789-0123456789-0123456789-0123456789");
+fn keys_with_tails_that_come_and_go_cost_no_other_key_its_debt() {
+    churn(&"-0123456789".repeat(5));
+}
+
+#[test]
+fn boxed_keys_that_come_and_go_cost_no_other_key_its_debt() {
+    churn(&"-0123456789".repeat(10));
 }
 
 #[test]

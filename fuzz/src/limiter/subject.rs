@@ -93,19 +93,11 @@ impl Subject {
     pub fn buckets(&self, keys: usize) -> Vec<(usize, usize, u64)> {
         let numbers: BTreeMap<Vec<u8>, usize> = (0..keys).map(|key| (name(key).into_bytes(), key)).collect();
         let number = |bytes: &[u8]| *numbers.get(bytes).unwrap_or_else(|| panic!("no key is {bytes:?}"));
+        let read =
+            |BucketSnapshot { limit, key, available }: BucketSnapshot| (limit, number(&key), available);
         match self {
-            Subject::Single(limiter) => {
-                let read = |BucketSnapshot { key, available }: BucketSnapshot| (0, number(&key), available);
-                limiter.iter().map(read).collect()
-            }
-            Subject::Set(set) => {
-                // Where there are several limits, a key begins with its limit's number.
-                let read = |BucketSnapshot { key, available }: BucketSnapshot| match set.limit_count() {
-                    1 => (0, number(&key), available),
-                    _ => (key[0].into(), number(&key[1..]), available),
-                };
-                set.iter().map(read).collect()
-            }
+            Subject::Single(limiter) => limiter.iter().map(read).collect(),
+            Subject::Set(set) => set.iter().map(read).collect(),
         }
     }
 }

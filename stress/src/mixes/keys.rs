@@ -29,11 +29,12 @@ pub fn mixes() -> Vec<Mix> {
     ]
 }
 
-/// Keys on both sides of what fits in a cell.
+/// Keys that fit a cell, that need its tail too, and that are boxed.
 fn names(keys: usize) -> Vec<String> {
-    let name = |n: usize| match n % 2 {
+    let name = |n: usize| match n % 3 {
         0 => format!("k{n}"),
-        _ => format!("{n}-a-name-that-is-much-too-long-to-lie-within-a-cell-of-one-cache-line"),
+        1 => format!("{n}-a-name-that-is-much-too-long-to-lie-within-a-cell-of-one-cache-line"),
+        _ => format!("{n}-{}", "a-name-that-two-lines-cannot-hold-".repeat(4)),
     };
     (0..keys).map(name).collect()
 }

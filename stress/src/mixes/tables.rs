@@ -46,9 +46,11 @@ struct Tables {
     agents: AgentVelocityGuard,
 }
 
-/// Longer than a cell: the pair's key is boxed.
+/// Longer than a cell: the pair's key has a tail, or is boxed.
 fn long_id(grant: usize) -> String {
-    format!("capability-{grant}-issued-to-an-agent-by-an-authority-of-some-name")
+    let authority =
+        ["an-authority-of-some-name", "an-authority-whose-name-is-longer-than-any-tail-has-room-for-whatever-comes-before-it"];
+    format!("capability-{grant}-issued-to-an-agent-by-{}", authority[grant % 2])
 }
 
 fn guards(clock: &AnyClock) -> (VelocityGuard, AgentVelocityGuard) {
