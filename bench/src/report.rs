@@ -74,9 +74,9 @@ impl Report {
         serde_json::to_string_pretty(self)
     }
 
-    /// The targets that are missed by more than a factor of two.
-    pub fn missed_by_half(&self) -> impl Iterator<Item = &Target> {
-        self.targets.iter().filter(|target| target.missed_by_half())
+    /// The figures that are worse than what they are held to by more than a factor of two.
+    pub fn fell_by_half(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().filter(|target| target.fell_by_half())
     }
 }
 

@@ -188,6 +188,7 @@ pub(crate) mod tests {
             assert!(target["workload"].is_string() && target["versus"].is_string(), "{target}");
             assert!(target["threads"].is_u64() && target["met"].is_boolean(), "{target}");
             assert!(target["ratio"].is_number() && target["target"].is_number(), "{target}");
+            assert!(target["held"].is_number(), "{target}");
         }
     }
 

@@ -48,8 +48,10 @@ struct Tables {
 
 /// Longer than a cell: the pair's key has a tail, or is boxed.
 fn long_id(grant: usize) -> String {
-    let authority =
-        ["an-authority-of-some-name", "an-authority-whose-name-is-longer-than-any-tail-has-room-for-whatever-comes-before-it"];
+    let authority = [
+        "an-authority-of-some-name",
+        "an-authority-whose-name-is-longer-than-any-tail-has-room-for-whatever-comes-before-it",
+    ];
     format!("capability-{grant}-issued-to-an-agent-by-{}", authority[grant % 2])
 }
 
