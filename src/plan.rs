@@ -470,7 +470,7 @@ impl<'t> Plan<'t> {
         }
         let mut order: SmallVec<[usize; 4]> = (0..self.cells.len()).collect();
         if !seeded_bug!("unsorted") {
-            order.sort_unstable_by_key(|&i| std::ptr::from_ref(self.cells[i].change().0));
+            order.sort_unstable_by_key(|&i| std::ptr::from_ref(self.cells[i].target()));
         }
         let entries = order.iter().map(|&i| {
             let (target, old, new) = self.cells[i].change();
@@ -491,11 +491,17 @@ impl<'t> PlannedCell<'t> {
         }
     }
 
+    /// What was found for it.
+    #[inline]
+    fn target(&self) -> &'t Cell {
+        self.owner.cell(self.found.expect("found").cell)
+    }
+
     /// The cell, its loaded word, and the word after all draws. Of a cell that was found, loaded and judged.
     #[inline]
     fn change(&self) -> (&'t Cell, Word, Word) {
-        let (hit, old) = (self.found.expect("found"), self.word.expect("loaded"));
-        (self.owner.cell(hit.cell), old, self.owner.limits.drawn(old, &self.buckets))
+        let old = self.word.expect("loaded");
+        (self.target(), old, self.owner.limits.drawn(old, &self.buckets))
     }
 
     /// Had the key no bucket when the plan came, or none any more?
