@@ -141,6 +141,7 @@ impl VelocityGuard {
         VelocityGuardBuilder { config, refill: Refill::default(), currency: None, shared: Shared::default() }
     }
 
+    #[inline(always)]
     fn configured(&self) -> Result<&Configured, KernelError> {
         self.limits.as_ref().map_err(|error| internal(error.to_string()))
     }
