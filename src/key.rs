@@ -81,11 +81,12 @@ impl KeyBytes {
         let length = self.0.len();
         self.0.reserve(bytes.len());
         // By hand: the vector's own way also moves what comes behind the new bytes, which is nothing.
-        // SAFETY: `reserve` made room for them behind the first `length`, and they are another allocation's.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_mut_ptr().add(length), bytes.len());
-            self.0.set_len(length + bytes.len());
-        }
+        // SAFETY: `reserve` made room for them behind the first `length`.
+        let end = unsafe { self.0.as_mut_ptr().add(length) };
+        // SAFETY: as above, and they are another allocation's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), end, bytes.len()) };
+        // SAFETY: all of them are written now.
+        unsafe { self.0.set_len(length + bytes.len()) };
     }
 
     /// Appends bytes of varying length that others follow, with their length.

@@ -216,9 +216,9 @@ impl Table {
     #[inline(always)]
     fn decide(before: Buckets<'_>, costs: Costs, now: u64) -> Option<Drawn<'_>> {
         let mut drawn = Drawn { at: now, lanes: [LaneDraw::default(); 2], after: before };
-        for lane in 0..2 {
-            if costs[lane] > 0 {
-                drawn.lanes[lane] = drawn.after.draw(lane, costs[lane], now).ok()?;
+        for ((lane, part), cost) in drawn.lanes.iter_mut().enumerate().zip(costs) {
+            if cost > 0 {
+                *part = drawn.after.draw(lane, cost, now).ok()?;
             }
         }
         Some(drawn)

@@ -17,7 +17,7 @@ impl Table {
         let mut log2_length = log2_length_for(self.count_live(array));
         while self.directory_of(shard) == old {
             let Some((new, target)) = self.arrays.take(log2_length) else {
-                // As many arrays as rebuilds at once, sixteen million: one of them is about to finish.
+                // All places are taken, by thousands of rebuilds at once: one of them is about to finish.
                 crate::sync::spin_loop();
                 continue;
             };
