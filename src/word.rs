@@ -64,10 +64,43 @@ const fn ones(bits: u32) -> Bits {
     if bits >= WORD { Bits::MAX } else { (1 << bits) - 1 }
 }
 
+/// The marks in the mark bits of a pair, where mark 0 has `width0` bits.
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+#[inline(always)]
+fn split(marks: Bits, width0: u32) -> [u64; 2] {
+    // By halves: mark 1 has 64 bits at most, so only mark 0 can lie across them, and no 128-bit shift by a variable is
+    // needed.
+    let low = marks as u64 & (ones(UPPER) as u64);
+    let (high, across) = ((marks >> UPPER) as u64, width0 - UPPER);
+    [low | (high & ((1 << across) - 1)) << UPPER, high >> across]
+}
+
+/// The mark bits of a pair, where mark 0 has `width0` bits.
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+#[inline(always)]
+fn joined(marks: [u64; 2], width0: u32) -> Bits {
+    let high = marks[0] >> UPPER | marks[1] << (width0 - UPPER);
+    Bits::from(high) << UPPER | Bits::from(marks[0]) & ones(UPPER)
+}
+
+/// Mark bits below the word's upper half.
+#[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
+const UPPER: u32 = PAIR_MARKS - 64;
+
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+fn split(marks: Bits, width0: u32) -> [u64; 2] {
+    [(marks & ones(width0)) as u64, (marks >> width0) as u64]
+}
+
+#[cfg(any(tollgate_loom, tollgate_shuttle))]
+fn joined(marks: [u64; 2], width0: u32) -> Bits {
+    Bits::from(marks[1]) << width0 | Bits::from(marks[0])
+}
+
 /// How a table's words are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Two marks; `width0` bits are mark 0's, the rest of [`PAIR_MARKS`] mark 1's.
+    /// Two marks; `width0` bits are mark 0's, the rest of [`PAIR_MARKS`] mark 1's. Neither has more than 64.
     Pair { width0: u32 },
     /// One mark, and the number of the limit it belongs to.
     Lone,
@@ -135,8 +168,7 @@ impl Word {
     /// The pair's marks. The word must not be reserved.
     #[inline]
     pub(crate) fn pair_marks(self, width0: u32) -> [u64; 2] {
-        let marks = self.0 >> (FLAGS + PAIR_GENERATION);
-        [(marks & ones(width0)) as u64, (marks >> width0) as u64]
+        split(self.0 >> (FLAGS + PAIR_GENERATION), width0)
     }
 
     /// The lone word's mark. The word must not be reserved.
@@ -157,8 +189,7 @@ impl Word {
         debug_assert!(Bits::from(marks[0]) <= ones(width0));
         debug_assert!(Bits::from(marks[1]) <= ones(PAIR_MARKS - width0));
         let low = self.0 & ones(FLAGS + PAIR_GENERATION);
-        let both = Bits::from(marks[1]) << width0 | Bits::from(marks[0]);
-        Word(both << (FLAGS + PAIR_GENERATION) | low)
+        Word(joined(marks, width0) << (FLAGS + PAIR_GENERATION) | low)
     }
 
     /// The lone word with another mark, of another version of its limit.
