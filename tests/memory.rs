@@ -75,6 +75,21 @@ fn a_grant_with_both_limits_costs_at_most_112_bytes() {
 }
 
 #[test]
+fn a_full_table_that_is_churned_reserves_no_more_than_an_untouched_one() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let clock = ManualClock::new();
+    let builder = Limiter::<u64>::builder(Quota::per_second(1)).bucket_cap(16_384).clock(clock.clone());
+    let limiter = builder.build().unwrap();
+    let untouched = limiter.memory_bytes();
+    for key in 0..200_000 {
+        limiter.check(&key).unwrap();
+        // Each bucket is full again after as many newcomers as the table has room for, nearly.
+        clock.advance(std::time::Duration::from_micros(66));
+    }
+    assert_eq!(limiter.memory_bytes(), untouched);
+}
+
+#[test]
 fn tables_that_committed_together_are_freed_when_dropped() {
     let _alone = ONE_AT_A_TIME.lock();
     let table = || {

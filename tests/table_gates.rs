@@ -1,7 +1,7 @@
 //! When newcomers are searched room for, and how long they can be refused without a search.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tollgate::quota::Quota;
 use tollgate::time::{Clock, ManualClock};
@@ -44,6 +44,37 @@ fn a_thread_that_was_stopped_while_it_searched_does_not_shut_the_table() {
         clock.0.now.fetch_add(SECOND, Ordering::SeqCst);
         limiter.check("c").unwrap_or_else(|refusal| panic!("stalled at read {read}: {refusal}"));
     }
+}
+
+/// A clock that does something at its next read, and shows the time from before it.
+#[derive(Clone, Default)]
+struct SlowClock(Arc<(AtomicU64, Mutex<Option<Deed>>)>);
+type Deed = Box<dyn FnOnce() + Send>;
+impl Clock for SlowClock {
+    fn now(&self) -> u64 {
+        let (now, deed) = &*self.0;
+        let shown = now.load(Ordering::SeqCst);
+        let deed = deed.lock().unwrap().take();
+        if let Some(deed) = deed {
+            deed();
+        }
+        shown
+    }
+}
+
+#[test]
+fn a_newcomer_is_not_refused_for_a_gate_that_opened_while_it_was_looking() {
+    let clock = SlowClock::default();
+    let builder = Limiter::<str>::builder(Quota::per_second(1)).bucket_cap(1).clock(clock.clone());
+    let limiter = Arc::new(builder.build().unwrap());
+    limiter.check("a").unwrap();
+    assert_eq!(limiter.check("b").unwrap_err().reason, Reason::TableFull, "and the gate is shut");
+    let (others, time) = (limiter.clone(), clock.clone());
+    *clock.0.1.lock().unwrap() = Some(Box::new(move || {
+        time.0.0.store(2 * SECOND, Ordering::SeqCst);
+        assert_eq!(others.prune_refilled(), 1);
+    }));
+    limiter.check("c").expect("there is room, and has been since before the clock was read");
 }
 
 #[test]

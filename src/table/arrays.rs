@@ -1,7 +1,7 @@
 //! Where directories lie: arrays of entries in zeroed memory, recycled, and freed with their table only.
 //!
-//! Arrays are cut one after the other from *segments*: one that holds what a table's directories are expected to
-//! need, then, rarely, further ones of growing length. So a directory word says where its array is without a list in
+//! Arrays are cut one after the other from *segments*: one that holds what a table's directories need while they grow
+//! and are rebuilt, then, rarely, further ones of growing length. So a directory word says where its array is without a list in
 //! between, and memory that no directory has reached yet is not touched.
 //!
 //! An array is a header and its entries:
@@ -27,8 +27,10 @@ const NEXT: usize = 2;
 /// Bits of a spare list's head below its tag: a place plus 1.
 const SPARE: u32 = PLACES.ilog2() + 1;
 const SPARE_MASK: u64 = (1 << SPARE) - 1;
-/// More segments, each as long as all before it together.
-const MORE: usize = if MODEL { 4 } else { PLACES.ilog2() as usize };
+/// Rebuilds at once for which the first segment has room.
+const AT_ONCE: usize = if MODEL { 1 } else { 8 };
+/// More segments: a first one, and then each as long as all from that one on together.
+const MORE: usize = if MODEL { 6 } else { PLACES.ilog2() as usize };
 
 /// An array of entries.
 #[derive(Debug, Clone, Copy)]
@@ -125,13 +127,15 @@ fn most_used(length: usize) -> usize {
     length - length / 4
 }
 
-/// The size of an array for `cells` cells: at most half full, so that a quarter is left before it is crowded.
+/// The size of an array for `cells` cells: at most five eighths full, so that an eighth is left before it is crowded.
+/// (More than half, so that the directory of a full shard of 1,024 cells does not double when a few more keys than that
+/// hash to it.)
 ///
 /// Directories begin at the least size and grow with their keys: entries that lie close together share cache lines,
 /// and a table that nobody uses takes little memory.
 pub(crate) fn log2_length_for(cells: usize) -> u32 {
     let least = if MODEL { 4 } else { 64 };
-    (cells * 2).max(least).next_power_of_two().ilog2().min(LARGEST)
+    (cells * 8).div_ceil(5).max(least).next_power_of_two().ilog2().min(LARGEST)
 }
 
 /// All arrays of a table, and the spare ones by size.
@@ -147,15 +151,33 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    /// For `shards` directories, each of up to `cells` cells: enough for one of every size on the way there.
+    /// For `shards` directories, each of up to `cells` cells: enough for one of every size on the way there, and for
+    /// some rebuilds at once.
     pub(crate) fn new(shards: usize, cells: usize) -> Self {
-        let words = shards * (2 << log2_length_for(cells));
+        let (least, most) = (log2_length_for(0), log2_length_for(cells));
+        let on_the_way: usize = (least..=most).map(words_of).sum();
+        let first = (shards * on_the_way + AT_ONCE * words_of(most)).next_multiple_of(UNIT);
         Self {
-            first: Slab::dense(words.next_power_of_two()),
+            first: Slab::dense(first),
             more: std::array::from_fn(|_| OnceBox::new()),
             next: AtomicU32::new(0),
             spares: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    /// Words of the first segment after the first one: a power of two.
+    fn second(&self) -> usize {
+        (self.first.len() / 4).next_power_of_two().max(UNIT)
+    }
+
+    /// Where each segment begins and ends, in order.
+    fn bounds(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (first, second) = (self.first.len(), self.second());
+        let more = (0..MORE as u32).map(move |number| match number {
+            0 => (first, first + second),
+            _ => (first + (second << (number - 1)), first + (second << number)),
+        });
+        std::iter::once((0, first)).chain(more)
     }
 
     /// The array of a directory word, in whatever life it is now.
@@ -179,7 +201,7 @@ impl Arrays {
             let directory = DirectoryWord::new(place, log2_length, life);
             return Some((directory, self.get(directory)));
         }
-        let units = (HEADER + (1 << log2_length)).div_ceil(UNIT) as u32;
+        let units = words_of(log2_length).div_ceil(UNIT) as u32;
         let mut place = 0;
         // Relaxed: the place alone publishes nothing; whoever passes it on does so with a release.
         self.next
@@ -195,22 +217,19 @@ impl Arrays {
 
     /// The first place from `next` on at which `units` lie in one segment.
     fn fitting(&self, next: u32, units: u32) -> u32 {
-        let mut end = (self.first.len() / UNIT) as u32;
-        let mut start = 0;
-        while end < PLACES && end < next.max(start).saturating_add(units) {
-            start = end;
-            end *= 2;
-        }
-        next.max(start)
+        let (next, words) = (next as usize * UNIT, units as usize * UNIT);
+        let fits = self.bounds().find(|&(start, end)| next.max(start) + words <= end);
+        // Beyond all segments there is no place either.
+        fits.map_or(PLACES, |(start, _)| (next.max(start) / UNIT).min(PLACES as usize) as u32)
     }
 
     /// The segment of a word beyond the first segment, and the word's index in it.
     #[cold]
     fn beyond_first(&self, start: usize) -> (&[AtomicU64], usize) {
-        let number = (start / self.first.len()).ilog2();
-        let length = self.first.len() << number;
-        let segment = self.more[number as usize].get_or_make(|| Slab::dense(length));
-        (segment, start - length)
+        let mut bounds = self.bounds().skip(1).zip(&self.more);
+        let ((begin, end), segment) =
+            bounds.find(|&((_, end), _)| start < end).expect("a place in a segment");
+        (segment.get_or_make(|| Slab::dense(end - begin)), start - begin)
     }
 
     fn pop(&self, log2_length: u32) -> Option<u32> {
@@ -246,9 +265,15 @@ impl Arrays {
 
     /// Bytes reserved for arrays.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let made = self.more.iter().filter(|segment| segment.get().is_some()).count();
-        size_of_val::<[AtomicU64]>(&self.first) << made
+        let more: usize =
+            self.more.iter().filter_map(|segment| segment.get()).map(|segment| segment.len()).sum();
+        size_of::<AtomicU64>() * (self.first.len() + more)
     }
+}
+
+/// Words of an array with its header.
+fn words_of(log2_length: u32) -> usize {
+    (HEADER + (1 << log2_length)).next_multiple_of(UNIT)
 }
 
 /// The head with another first element and the next tag.
@@ -305,7 +330,7 @@ mod tests {
         while arrays.take(LARGEST).is_some() {
             taken += 1;
         }
-        assert!(taken >= 32, "{taken}");
+        assert!(taken >= 30, "{taken}");
         assert!(taken * (1 << LARGEST) <= u64::from(PLACES) * UNIT as u64);
         assert!(arrays.take(LARGEST).is_none());
     }

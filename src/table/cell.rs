@@ -243,6 +243,8 @@ impl Cell {
 
     /// Writes the key. Only the cell's holder may, while the cell is free. `tail` is the cell's.
     pub(crate) fn write_key<'t>(&self, key: &PackedKey<'_>, tail: impl FnOnce() -> &'t Tail) {
+        // First, since it can fail: a cell must not say that it has a box before it has one.
+        let boxed = key.boxed().map(Box::<[u8]>::from);
         // The release half of the pairing described in `confirm`: the end of the cell's former life, which the
         // caller has seen, comes before the new key's bytes.
         if !seeded_bug!("no-release-fence") {
@@ -255,8 +257,7 @@ impl Cell {
         if key.has_tail() {
             tail().write(key);
         }
-        if let Some(long) = key.boxed() {
-            let boxed: Box<[u8]> = long.into();
+        if let Some(boxed) = boxed {
             self.key[POINTER].store(Box::into_raw(boxed).cast::<u8>() as u64, Ordering::Relaxed);
         }
     }

@@ -102,8 +102,7 @@ impl Table {
         if let Some(refusal) = self.impossible(limit, costs) {
             return Err(refusal);
         }
-        // What a flood of newcomers meets. The key had no bucket before the look at the gate, and has none after it.
-        if !self.may_have_room(self.clock.now()) && !matches!(self.find(key), Find::Hit(_)) {
+        if self.is_shut_to(key) {
             return Err(self.table_full(limit, costs));
         }
         let mut hand: Option<Hand<'_>> = None;

@@ -48,6 +48,19 @@ impl Gate {
         (now >= time(bits)).then_some(Ticket(bits))
     }
 
+    /// The gate as it is, if it opens at some time only: for [`was_shut_since`](Self::was_shut_since).
+    #[inline]
+    pub(crate) fn shut(&self) -> Option<Ticket> {
+        let bits = self.0.load(Ordering::Acquire);
+        (time(bits) > 0).then_some(Ticket(bits))
+    }
+
+    /// Was there nothing to be found from `ticket` on up to `now`? Nobody touched the gate, and its time is later.
+    #[inline]
+    pub(crate) fn was_shut_since(&self, ticket: Ticket, now: u64) -> bool {
+        self.0.load(Ordering::Acquire) == ticket.0 && now < time(ticket.0)
+    }
+
     /// The time from which on a search can find anything.
     pub(crate) fn earliest(&self) -> u64 {
         time(self.0.load(Ordering::Acquire))
@@ -91,6 +104,18 @@ mod tests {
         gate.lower(10);
         assert!(gate.open(9).is_none());
         assert!(gate.open(10).is_some());
+    }
+
+    #[test]
+    fn a_gate_that_was_touched_or_whose_time_came_was_not_shut() {
+        let gate = Gate::new(10);
+        let ticket = gate.shut().unwrap();
+        assert!(gate.was_shut_since(ticket, 9));
+        assert!(!gate.was_shut_since(ticket, 10));
+        gate.lower(20); // not lower than it is, and still a change
+        assert!(!gate.was_shut_since(ticket, 9));
+        gate.lower(0);
+        assert!(gate.shut().is_none());
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use super::Table;
 use super::cell::PackedKey;
 use super::directory::{Entry, fingerprint};
-use super::lookup::{Hit, Vacancy};
+use super::lookup::{Find, Hit, Vacancy};
 use crate::commit;
 use crate::sync::{Ordering, fence, seeded_bug, stall_point};
 use crate::word::Word;
@@ -64,10 +64,14 @@ impl Table {
         None
     }
 
-    /// Could a newcomer find a cell at `now`?
+    /// Is there, at one instant during this call, neither a bucket of `key` nor a cell for one? Cheaper to say than a
+    /// search for a cell: what a flood of newcomers meets. False says nothing.
     #[inline]
-    pub(crate) fn may_have_room(&self, now: u64) -> bool {
-        self.gate.open(now).is_some()
+    pub(crate) fn is_shut_to(&self, key: &PackedKey<'_>) -> bool {
+        let Some(ticket) = self.gate.shut() else { return false };
+        // The instant is this search's: nobody gave a cell back from before it to after it.
+        let absent = !matches!(self.find(key), Find::Hit(_));
+        absent && self.gate.was_shut_since(ticket, self.clock.now())
     }
 
     fn hand(&self, shard: usize, cell: u32) -> Hand<'_> {

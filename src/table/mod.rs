@@ -265,8 +265,8 @@ impl Table {
         self.cells.len() * buckets_per_cell(self.limits.layout)
     }
 
-    /// Bytes reserved for cells, directory and shards; pages that were never touched count too. Boxed keys
-    /// come on top.
+    /// Bytes reserved for cells, tails (once some key needed one), directory and shards; pages that were never touched
+    /// count too. Boxed keys come on top.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val::<[Cell]>(&self.cells[..])
