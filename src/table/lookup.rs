@@ -34,7 +34,7 @@ pub(crate) struct Vacancy {
 }
 
 impl Table {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: &PackedKey<'_>) -> Find {
         let shard = self.shard_of(key);
         let print = fingerprint(key.hash);

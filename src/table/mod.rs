@@ -180,7 +180,7 @@ impl Table {
         PackedKey::new(tag, bytes, self.hash(tag, bytes))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash(&self, tag: u32, bytes: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(bytes);
