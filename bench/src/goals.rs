@@ -52,7 +52,7 @@ pub fn goals(sizes: &Sizes) -> Vec<Goal> {
         goal(Pair, 1, ours, &["baseline-std"], AtLeast, 8.0).short(2.5),
         goal(Pair, 2, ours, &["baseline-std"], AtLeast, 25.0).short(9.0),
         goal(Single, 1, ours, &["governor-quanta"], AtLeast, 2.5).short(1.6),
-        goal(Single, 2, ours, &["governor-quanta"], AtLeast, 3.0).short(2.9),
+        goal(Single, 2, ours, &["governor-quanta"], AtLeast, 3.0).short(2.6),
         goal(Hot, 2, ours, &["baseline-std"], AtLeast, 9.0).short(5.5),
         goal(Hot, 2, ours, &["governor-quanta"], AtLeast, 3.0),
         goal(Agent, 1, ours, &["baseline-std"], AtLeast, 4.0).short(1.0),
@@ -63,9 +63,9 @@ pub fn goals(sizes: &Sizes) -> Vec<Goal> {
         goal(Full, 1, &middle, &[&swept], AtLeast, 1_000.0),
         goal(Full, 1, &large, &[&small], AtMost, 1.5),
         goal(Churn, 1, ours, &["baseline-std"], AtLeast, 5.0).short(1.2),
-        goal(Churn, 2, ours, &["baseline-std"], AtLeast, 5.0).short(2.6),
+        goal(Churn, 2, ours, &["baseline-std"], AtLeast, 5.0).short(2.4),
         goal(Floor, 1, "limiter-coarse", &floor::PARTS, AtMost, 1.8),
-        goal(Floor, 1, "guard-coarse", &floor::PARTS, AtMost, 1.8).short(2.1),
+        goal(Floor, 1, "guard-coarse", &floor::PARTS, AtMost, 1.8).short(1.9),
     ]
 }
 
