@@ -159,7 +159,7 @@ impl Waiting {
 
 /// The second number of Linux's `schedstat`; `None` where there is no such file. The time that a hypervisor gives to
 /// other machines is not in it.
-fn run_queue_wait() -> Option<Duration> {
+pub(crate) fn run_queue_wait() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }

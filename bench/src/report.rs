@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_row_tells_the_wait_of_a_caller_and_the_calls_of_all_threads() {
-        let sample = |ns| Sample { threads: 2, elapsed: Duration::from_nanos(ns), calls: 20, admitted: 15 };
+        let (elapsed, waited) = (Duration::from_nanos, Duration::ZERO);
+        let sample = |ns| Sample { threads: 2, elapsed: elapsed(ns), calls: 20, admitted: 15, waited };
         let samples = [1_000, 2_000, 9_000].map(sample).to_vec();
         let series = Series { workload: Workload::Hot, threads: 2, contender: "x".into(), samples };
         let row = Row::of(&series).unwrap();

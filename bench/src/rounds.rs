@@ -117,7 +117,13 @@ mod tests {
         fn round(&mut self, threads: usize, calls: u64) -> Result<Sample, BenchError> {
             self.1.borrow_mut().push((self.0, calls));
             let elapsed = Duration::from_nanos(100 * calls);
-            Ok(Sample { threads, elapsed, calls: calls * threads as u64, admitted: 0 })
+            Ok(Sample {
+                threads,
+                elapsed,
+                calls: calls * threads as u64,
+                admitted: 0,
+                waited: Duration::ZERO,
+            })
         }
     }
 

@@ -40,6 +40,18 @@ pub struct Target {
     pub met: bool,
     /// What a check holds the ratio to: the target, or what was reached where that is short of it.
     pub held: f64,
+    /// Did other work take the processors of threads that were meant to run side by side? Then a check cannot judge.
+    pub crowded: bool,
+}
+
+/// More than this share of threads' time spent waiting for a processor is a crowd.
+const CROWD: f64 = 0.05;
+
+/// Had several threads too little of their processors to meet each other as they would on a quiet machine?
+fn crowded(series: &[&Series]) -> bool {
+    let waits =
+        |it: &&Series| it.threads > 1 && it.samples.iter().any(|sample| sample.share_waited() > CROWD);
+    series.iter().any(waits)
 }
 
 impl Target {
@@ -64,6 +76,7 @@ impl Target {
             bound,
             met: false,
             held: target,
+            crowded: false,
         };
         Some(unjudged.of(ratio))
     }
@@ -94,10 +107,11 @@ impl Target {
 
     /// Is it worse by more than a factor of two? What a busy machine does to a short run stays within that.
     pub fn fell_by_half(&self) -> bool {
-        match self.bound {
+        let worse = match self.bound {
             Bound::AtLeast => self.ratio < self.held / 2.0,
             Bound::AtMost => self.ratio > self.held * 2.0,
-        }
+        };
+        worse && !self.crowded
     }
 }
 
@@ -144,7 +158,8 @@ pub fn judge(workload: Workload, series: &[Series], sizes: &Sizes) -> Vec<Target
         };
         let names = (goal.contender.as_str(), goal.versus.join("+"));
         let judged = Target::judged((workload, goal.threads), names, (goal.bound, goal.target), values)?;
-        Some(judged.held_to(goal.reached))
+        let crowded = crowded(&ours) || crowded(&theirs);
+        Some(Target { crowded, ..judged.held_to(goal.reached) })
     };
     goals(sizes).into_iter().filter(|goal| goal.workload == workload).filter_map(judged).collect()
 }
@@ -180,6 +195,7 @@ mod tests {
             elapsed: Duration::from_nanos(ns * 10),
             calls: 10 * threads as u64,
             admitted: 0,
+            waited: Duration::ZERO,
         };
         Series { workload, threads, contender: contender.into(), samples: nanos.map(sample).into() }
     }
@@ -237,6 +253,19 @@ mod tests {
             target.unwrap().held_to(Some(2.5)).fell_by_half()
         };
         assert_eq!((fell(1.25), fell(1.24)), (false, true));
+    }
+
+    #[test]
+    fn a_check_does_not_judge_threads_that_other_work_kept_apart() {
+        let fell = |threads, waited| {
+            let mut ours = series(Workload::Pair, threads, "tollgate-coarse", [100; 3]);
+            let theirs = series(Workload::Pair, threads, "baseline-std", [100; 3]);
+            ours.samples[1].waited = Duration::from_nanos(waited);
+            judge(Workload::Pair, &[ours, theirs], &Sizes::default())[0].fell_by_half()
+        };
+        assert!(fell(2, 0), "as fast as the mutex is a tenth of what was reached");
+        assert!(fell(2, 90) && !fell(2, 110), "a twentieth of two threads' 1,000 ns is 100");
+        assert!(fell(1, 1_000), "one thread's ratio stands on a busy machine too");
     }
 
     #[test]

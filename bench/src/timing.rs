@@ -1,6 +1,7 @@
 //! One timed run: threads start behind a barrier, and count from the first start to the last end.
 
 use crate::call::Call;
+use crate::latency::run_queue_wait;
 use crate::subject::Subject;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ pub struct Sample {
     pub calls: u64,
     /// Admitted of them.
     pub admitted: u64,
+    /// What all threads waited for a processor that other work had, as far as the system tells.
+    pub waited: Duration,
 }
 
 impl Sample {
@@ -30,6 +33,12 @@ impl Sample {
         self.elapsed += more.elapsed;
         self.calls += more.calls;
         self.admitted += more.admitted;
+        self.waited += more.waited;
+    }
+
+    /// The share of its threads' time in which they waited for a processor.
+    pub fn share_waited(&self) -> f64 {
+        self.waited.as_secs_f64() / (self.elapsed.as_secs_f64() * self.threads as f64).max(f64::MIN_POSITIVE)
     }
 }
 
@@ -38,6 +47,7 @@ pub fn timed(subject: &dyn Subject, prepared: &[Vec<Call>], calls: u64) -> Sampl
     let barrier = Barrier::new(prepared.len());
     let work = |prepared: &[Call]| {
         barrier.wait();
+        let waited = run_queue_wait();
         let start = Instant::now();
         let length = prepared.len() as u64;
         let mut admitted = 0;
@@ -45,7 +55,11 @@ pub fn timed(subject: &dyn Subject, prepared: &[Vec<Call>], calls: u64) -> Sampl
             admitted += subject.run(prepared);
         }
         admitted += subject.run(&prepared[..(calls % length) as usize]);
-        (start, Instant::now(), admitted)
+        let end = Instant::now();
+        let waited = run_queue_wait()
+            .zip(waited)
+            .map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before));
+        (start, end, admitted, waited)
     };
     let runs: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = prepared.iter().map(|prepared| scope.spawn(|| work(prepared))).collect();
@@ -59,6 +73,7 @@ pub fn timed(subject: &dyn Subject, prepared: &[Vec<Call>], calls: u64) -> Sampl
         elapsed: start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start),
         calls: calls * prepared.len() as u64,
         admitted: runs.iter().map(|run| run.2).sum(),
+        waited: runs.iter().map(|run| run.3).sum(),
     }
 }
 
@@ -81,9 +96,10 @@ mod tests {
     #[test]
     fn a_caller_waits_the_runs_time_over_the_calls_of_one_thread() {
         let elapsed = Duration::from_nanos(1_000);
-        let mut sample = Sample { threads: 2, elapsed, calls: 20, admitted: 20 };
-        assert_eq!(sample.ns_per_op(), 100.0);
-        sample.add(Sample { threads: 2, elapsed, calls: 60, admitted: 0 });
-        assert_eq!((sample.ns_per_op(), sample.admitted), (50.0, 20));
+        let waited = Duration::from_nanos(200);
+        let mut sample = Sample { threads: 2, elapsed, calls: 20, admitted: 20, waited };
+        assert_eq!((sample.ns_per_op(), sample.share_waited()), (100.0, 0.1));
+        sample.add(Sample { threads: 2, elapsed, calls: 60, admitted: 0, waited: Duration::ZERO });
+        assert_eq!((sample.ns_per_op(), sample.admitted, sample.share_waited()), (50.0, 20, 0.05));
     }
 }

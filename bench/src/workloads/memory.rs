@@ -10,7 +10,7 @@ use crate::rounds::Contender;
 use crate::timing::Sample;
 use crate::workload::Workload;
 use serde::Serialize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tollgate::guard::{Guard, Refill, VelocityConfig, VelocityGuard, Verdict};
 
 /// What one table of bucket pairs took. A number is absent where it cannot be told.
@@ -81,7 +81,7 @@ impl Filled {
         checked.admitted(Phase::Timed, Expected::exactly(pairs), admitted)?;
         checked.buckets(Expected::exactly(2 * pairs), guard.bucket_count() as u64)?;
         let reserved = guard.memory_bytes() as u64;
-        let sample = Sample { threads: 1, elapsed, calls: pairs, admitted };
+        let sample = Sample { threads: 1, elapsed, calls: pairs, admitted, waited: Duration::ZERO };
         Ok((sample, Memory { pairs, reserved, allocated, untouched, resident }))
     }
 }
