@@ -246,8 +246,7 @@ impl<'t> Plan<'t> {
     fn load(&mut self) -> bool {
         for cell in &mut self.cells {
             if cell.found.is_none() {
-                let key = PackedKey::new(cell.tag, &self.keys.as_slice()[cell.key.clone()], cell.hash);
-                if let Find::Hit(hit) = cell.owner.find(&key) {
+                if let Find::Hit(hit) = cell.owner.find(&cell.packed(&self.keys)) {
                     cell.found = Some(hit);
                 }
             }
@@ -404,7 +403,7 @@ impl<'t> Plan<'t> {
                 continue;
             }
             let table: &'t Table = cell.owner;
-            match table.take(&self.key_of(cell), table.clock.now()) {
+            match table.take(&cell.packed(&self.keys), table.clock.now()) {
                 Some(hand) => hands.push((i, hand)),
                 None => {
                     let in_hand =
@@ -436,7 +435,7 @@ impl<'t> Plan<'t> {
     fn publish(&mut self, hands: SmallVec<[(usize, Hand<'t>); 2]>, fresh: &mut SmallVec<[Fresh<'t>; 2]>) {
         for (i, hand) in hands {
             let table: &'t Table = self.cells[i].owner;
-            let key = self.key_of(&self.cells[i]);
+            let key = self.cells[i].packed(&self.keys);
             let mut hand = Some(hand);
             let mut made = None;
             while let Some(held) = hand.take() {
@@ -454,10 +453,6 @@ impl<'t> Plan<'t> {
             let (hit, ours) = made.expect("a hand ends in a cell");
             (self.cells[i].found, self.cells[i].ours) = (Some(hit), ours);
         }
-    }
-
-    fn key_of(&self, cell: &PlannedCell<'t>) -> PackedKey<'_> {
-        PackedKey::new(cell.tag, &self.keys.as_slice()[cell.key.clone()], cell.hash)
     }
 
     /// Changes all words together, or none.
@@ -482,6 +477,12 @@ impl<'t> Plan<'t> {
 }
 
 impl<'t> PlannedCell<'t> {
+    /// Its key, which lies in the plan's `keys`.
+    #[inline]
+    fn packed<'k>(&self, keys: &'k KeyBytes) -> PackedKey<'k> {
+        PackedKey::new(self.tag, &keys.as_slice()[self.key.clone()], self.hash)
+    }
+
     /// Its buckets as the loaded word has them; full, without a cell.
     #[inline(always)]
     fn read(&self) -> Buckets<'t> {

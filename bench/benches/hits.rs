@@ -5,16 +5,7 @@ use std::time::Duration;
 use tollgate_bench::{Sizes, Workload, workloads};
 
 fn hits(criterion: &mut Criterion) {
-    let with_hits = [
-        Workload::Pair,
-        Workload::Single,
-        Workload::Hot,
-        Workload::Agent,
-        Workload::Series,
-        Workload::Atomic,
-        Workload::Floor,
-    ];
-    for workload in with_hits {
+    for workload in Workload::ALL.into_iter().filter(|workload| workload.is_of_hits()) {
         let contenders = workloads::contenders(workload, &Sizes::default(), 1);
         let mut group = criterion.benchmark_group(workload.name());
         for mut contender in contenders.unwrap_or_else(|error| panic!("{error}")) {

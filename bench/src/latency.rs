@@ -1,6 +1,7 @@
 //! How long single calls take, and which of that was the machine's.
 
 use crate::call::Call;
+use crate::run_queue::Waiting;
 use crate::subject::Subject;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -140,28 +141,6 @@ impl Subject for Recorded {
         self.recorder.books().add(&books);
         admitted
     }
-}
-
-/// How long this thread was ready to run and did not.
-#[derive(Default)]
-struct Waiting {
-    total: Duration,
-}
-
-impl Waiting {
-    fn since_last(&mut self) -> Duration {
-        let total = run_queue_wait().unwrap_or(self.total);
-        let waited = total.saturating_sub(self.total);
-        self.total = total;
-        waited
-    }
-}
-
-/// The second number of Linux's `schedstat`; `None` where there is no such file. The time that a hypervisor gives to
-/// other machines is not in it.
-pub(crate) fn run_queue_wait() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 #[cfg(test)]

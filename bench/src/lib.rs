@@ -47,6 +47,7 @@ pub mod options;
 pub mod report;
 pub mod rounds;
 pub mod run;
+mod run_queue;
 pub mod stats;
 pub mod subject;
 pub mod targets;

@@ -1,7 +1,7 @@
 //! One timed run: threads start behind a barrier, and count from the first start to the last end.
 
 use crate::call::Call;
-use crate::latency::run_queue_wait;
+use crate::run_queue::Waiting;
 use crate::subject::Subject;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -47,7 +47,8 @@ pub fn timed(subject: &dyn Subject, prepared: &[Vec<Call>], calls: u64) -> Sampl
     let barrier = Barrier::new(prepared.len());
     let work = |prepared: &[Call]| {
         barrier.wait();
-        let waited = run_queue_wait();
+        let mut waiting = Waiting::default();
+        waiting.since_last();
         let start = Instant::now();
         let length = prepared.len() as u64;
         let mut admitted = 0;
@@ -56,10 +57,7 @@ pub fn timed(subject: &dyn Subject, prepared: &[Vec<Call>], calls: u64) -> Sampl
         }
         admitted += subject.run(&prepared[..(calls % length) as usize]);
         let end = Instant::now();
-        let waited = run_queue_wait()
-            .zip(waited)
-            .map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before));
-        (start, end, admitted, waited)
+        (start, end, admitted, waiting.since_last())
     };
     let runs: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = prepared.iter().map(|prepared| scope.spawn(|| work(prepared))).collect();

@@ -60,6 +60,11 @@ impl Workload {
         }
     }
 
+    /// Does every call find its bucket, so that any number of calls can be timed?
+    pub fn is_of_hits(self) -> bool {
+        !matches!(self, Workload::Memory | Workload::Full | Workload::Churn)
+    }
+
     /// Is it run by one thread, whatever was asked for?
     pub fn is_single_threaded(self) -> bool {
         matches!(self, Workload::Memory | Workload::Floor)

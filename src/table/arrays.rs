@@ -156,7 +156,7 @@ impl Arrays {
     pub(crate) fn new(shards: usize, cells: usize) -> Self {
         let (least, most) = (log2_length_for(0), log2_length_for(cells));
         let on_the_way: usize = (least..=most).map(words_of).sum();
-        let first = (shards * on_the_way + AT_ONCE * words_of(most)).next_multiple_of(UNIT);
+        let first = shards * on_the_way + AT_ONCE * words_of(most);
         Self {
             first: Slab::dense(first),
             more: std::array::from_fn(|_| OnceBox::new()),
@@ -194,14 +194,14 @@ impl Arrays {
 
     /// An array of that size, all slots empty, owned by the caller alone until it installs or gives it back.
     ///
-    /// `None` when there is no place left, which takes as many rebuilds at once.
+    /// `None` when there is no place left, which takes thousands of rebuilds at once.
     pub(crate) fn take(&self, log2_length: u32) -> Option<(DirectoryWord, Array<'_>)> {
         if let Some(place) = self.pop(log2_length) {
-            let life = self.get(DirectoryWord::new(place, log2_length, 0)).reset();
+            let life = self.spare(place, log2_length).reset();
             let directory = DirectoryWord::new(place, log2_length, life);
             return Some((directory, self.get(directory)));
         }
-        let units = words_of(log2_length).div_ceil(UNIT) as u32;
+        let units = (words_of(log2_length) / UNIT) as u32;
         let mut place = 0;
         // Relaxed: the place alone publishes nothing; whoever passes it on does so with a release.
         self.next
@@ -271,7 +271,7 @@ impl Arrays {
     }
 }
 
-/// Words of an array with its header.
+/// Words of an array with its header: whole units.
 fn words_of(log2_length: u32) -> usize {
     (HEADER + (1 << log2_length)).next_multiple_of(UNIT)
 }

@@ -72,7 +72,7 @@ impl<'k> PackedKey<'k> {
 
     /// Does it reach into a tail?
     #[inline]
-    pub(crate) fn has_tail(&self) -> bool {
+    fn has_tail(&self) -> bool {
         self.bytes.len() > INLINE && self.bytes.len() <= LONGEST
     }
 
