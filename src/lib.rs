@@ -60,6 +60,8 @@
 //! `tollgate::kernel` and `tollgate::guard`.
 
 pub mod baseline;
+#[cfg(feature = "effects")]
+pub mod effect;
 pub mod guard;
 pub mod kernel;
 pub mod key;
