@@ -77,6 +77,7 @@ mod error;
 #[doc(hidden)]
 pub mod model;
 mod once;
+mod refund;
 mod refusal;
 #[cfg(tollgate_stall)]
 #[doc(hidden)]

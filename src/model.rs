@@ -3,7 +3,9 @@
 
 use crate::key::Key;
 use crate::limiter::{LimitSet, Limiter};
+use crate::plan::Plan;
 use crate::quota::Quota;
+use crate::refund::{Receipt, refund};
 use crate::refusal::Refusal;
 use crate::table::Table;
 use crate::table::directory::fingerprint;
@@ -91,6 +93,60 @@ impl Pairs {
     /// Buckets in use.
     pub fn buckets(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// A limit whose draws can be refunded, in a table of its own.
+#[derive(Debug)]
+pub struct Refundable(Box<Table>);
+
+/// A draw that can be refunded.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw(Receipt);
+
+impl Refundable {
+    /// A limit for `cells` keys.
+    pub fn new(quota: Quota, cells: usize, clock: impl Clock) -> Self {
+        let limits = Limits::refundable("refundable".into(), quota, false);
+        let limits = limits.expect("the model's quota fits its words");
+        Self(Table::new(limits, EngineClock::new(clock), cells).expect("a few cells"))
+    }
+
+    /// Draws `cost` for each of `keys`, or for none.
+    pub fn draw(&self, keys: &[u8], cost: u64) -> Result<Vec<Draw>, Refusal> {
+        let mut plan = Plan::new();
+        for &key in keys {
+            plan.draw(&self.0, 0, 0, [cost, 0], |bytes| bytes.raw(&[key]));
+        }
+        plan.take_all().map_err(|refused| refused.refusal)?;
+        Ok(plan.receipts().map(Draw).collect())
+    }
+
+    /// Gives back what time has not given back of these draws. Says how many units of each.
+    pub fn refund(&self, draws: &[Draw]) -> Vec<u64> {
+        let claims: Vec<_> = draws.iter().map(|draw| (&*self.0, draw.0)).collect();
+        let (_, changes) = refund(&claims);
+        changes
+            .iter()
+            .map(|change| change.map_or(0, |change| change.before.mark - change.after.mark))
+            .collect()
+    }
+
+    /// Whole tokens of `key`.
+    pub fn peek(&self, key: u8) -> u64 {
+        let (buckets, now) = self.0.peek(&self.0.pack(0, &[key]), 0);
+        buckets.available(0, now)
+    }
+
+    /// Buckets in use.
+    pub fn buckets(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Modelled for Refundable {
+    fn table(&self) -> &dyn Hooks {
+        &*self.0
     }
 }
 

@@ -12,13 +12,15 @@
 
 use crate::commit::{self, Entry};
 use crate::key::KeyBytes;
+use crate::quota::Decision;
+use crate::refund::Receipt;
 use crate::refusal::{Reason, Refusal};
 use crate::sync::seeded_bug;
 use crate::table::Table;
 use crate::table::cell::{Cell, PackedKey};
 use crate::table::draw::{Admission, Backoff, Worst};
 use crate::table::insert::{Fresh, Hand};
-use crate::table::limits::{Buckets, Costs, LaneDraw};
+use crate::table::limits::{Buckets, Costs, LaneDraw, State};
 use crate::table::lookup::{Find, Hit};
 use crate::word::Word;
 use smallvec::SmallVec;
@@ -226,6 +228,34 @@ impl<'t> Plan<'t> {
         }
     }
 
+    /// The time at which the draws were judged last. 0 for a plan without draws.
+    pub(crate) fn judged_at(&self) -> u64 {
+        self.cells.first().map_or(0, |cell| cell.now)
+    }
+
+    /// Once all was drawn: what each draw leaves behind, in the order in which they were added. Of draws on refundable
+    /// buckets, each on its own.
+    pub(crate) fn receipts(&self) -> impl Iterator<Item = Receipt> {
+        self.draws.iter().map(|draw| {
+            let cell = &self.cells[draw.cell];
+            let (found, word) = (cell.found.expect("found"), cell.word.expect("loaded"));
+            let LaneDraw { from, to } = draw.lanes[0];
+            let before = cell.owner.limits.read(word).state();
+            Receipt { cell: found.cell, life: word, hash: cell.hash, before, from, to }
+        })
+    }
+
+    /// Once the plan was refused by exhausted limits: every draw of its last stage that does not fit, counted in the order
+    /// in which they were added, with what its bucket was found to be. Of draws on refundable buckets, each on its own.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (usize, State, Decision)> {
+        self.draws.iter().enumerate().filter_map(|(number, draw)| {
+            let cell = &self.cells[draw.cell];
+            let mut buckets = cell.read();
+            let state = buckets.state();
+            buckets.draw(0, draw.costs[0], cell.now).err().map(|decision| (number, state, decision))
+        })
+    }
+
     /// What was drawn, once it was.
     fn admissions(&self) -> Committed {
         let mut admissions = Committed::default();
@@ -267,10 +297,13 @@ impl<'t> Plan<'t> {
 
     /// Judges all draws on the words, in order, each seeing those before it. Writes nothing that others see.
     fn judge(&mut self) -> Option<PlanRefused> {
-        // The clock after the words, and once for all cells of a table.
+        // The clock after the words, and once for all cells that live by it.
         for i in 0..self.cells.len() {
             let owner = self.cells[i].owner;
-            let same = self.cells[..i].iter().find(|cell| std::ptr::eq(cell.owner, owner));
+            let one_clock = |cell: &&PlannedCell<'t>| {
+                std::ptr::eq(cell.owner, owner) || cell.owner.clock.is_same(&owner.clock)
+            };
+            let same = self.cells[..i].iter().find(one_clock);
             let now = same.map_or_else(|| owner.clock.now(), |cell| cell.now);
             let cell = &mut self.cells[i];
             cell.now = now;

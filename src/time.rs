@@ -49,7 +49,7 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 /// use tollgate::time::{Clock, MonotonicClock};
 /// assert!(MonotonicClock::new().now() < 1_000_000_000);
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonotonicClock {
     start: Instant,
 }
@@ -83,7 +83,7 @@ impl Clock for MonotonicClock {
 /// assert!(clock.now() >= earlier);
 /// assert!(clock.granularity() < 1_000_000_000);
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoarseClock {
     start: CoarseStart,
     granularity: u64,
@@ -188,6 +188,7 @@ impl Clock for ManualClock {
 }
 
 /// A clock as the engine holds it: the two common ones are called directly, any other through a pointer.
+#[derive(Clone)]
 pub(crate) enum EngineClock {
     Monotonic(MonotonicClock),
     Coarse(CoarseClock),
@@ -216,6 +217,17 @@ impl EngineClock {
             Self::Coarse(clock) => clock.now(),
             Self::Manual(clock) => clock.now(),
             Self::Other(clock) => clock.now(),
+        }
+    }
+
+    /// Do both read one clock, so that one reading serves for both?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Monotonic(a), Self::Monotonic(b)) => a == b,
+            (Self::Manual(a), Self::Manual(b)) => Arc::ptr_eq(&a.now, &b.now),
+            (Self::Other(a), Self::Other(b)) => std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b)),
+            (Self::Coarse(a), Self::Coarse(b)) => a == b,
+            _ => false,
         }
     }
 

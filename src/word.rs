@@ -4,9 +4,12 @@
 //! |---|---|---|---|---|---|
 //! | pair | mark 1 | mark 0 | | generation 16 | flags 4 |
 //! | lone | mark 64 | generation 40 | limit 20 | | flags 4 |
+//! | refundable | mark | units refunded | generation, at least 24 | | flags 4 |
 //!
-//! (In the lone layout the generation's low 16 bits sit where the pair's do, so that a directory entry can be
-//! checked without knowing the layout; the limit lies above the generation.)
+//! (In the other layouts the generation's low 16 bits sit where the pair's do, so that a directory entry can be
+//! checked without knowing the layout; a lone word's limit lies above its generation.)
+//!
+//! A refund lowers a mark, and raises the count of refunded units by as much: so words do not repeat.
 //!
 //! A *marker* replaces the mark bits of a word while a multi-word commit owns it: the descriptor's number and
 //! sequence in the upper half, RESERVED among the flags, generation, limit and the other flags as they were.
@@ -18,7 +21,7 @@
 //! | free | live, fresh | the inserter that holds it, before it is published |
 //! | live, fresh | live | the first draw, whoever makes it |
 //! | live, fresh | free, generation + 1 | its inserter, giving it back undrawn |
-//! | live | live | draws |
+//! | live | live | draws, refunds |
 //! | live | reserved and back | a multi-word commit |
 //! | live | free, generation + 1 | whoever prunes it once it is refilled |
 
@@ -32,6 +35,7 @@ const FLAGS: u32 = 4;
 mod widths {
     pub(crate) const PAIR_GENERATION: u32 = 16;
     pub(crate) const LONE_GENERATION: u32 = 40;
+    pub(crate) const REFUNDABLE_GENERATION: u32 = 24;
     pub(crate) const LIMIT: u32 = 20;
     pub(crate) const SEQUENCE: u32 = 46;
     pub(crate) const DESCRIPTOR: u32 = 18;
@@ -41,23 +45,29 @@ mod widths {
 mod widths {
     pub(crate) const PAIR_GENERATION: u32 = 8;
     pub(crate) const LONE_GENERATION: u32 = 16;
+    pub(crate) const REFUNDABLE_GENERATION: u32 = 16;
     pub(crate) const LIMIT: u32 = 6;
     pub(crate) const SEQUENCE: u32 = 20;
     pub(crate) const DESCRIPTOR: u32 = 8;
 }
-use widths::LONE_GENERATION;
 pub(crate) use widths::{DESCRIPTOR, LIMIT, PAIR_GENERATION, SEQUENCE};
+use widths::{LONE_GENERATION, REFUNDABLE_GENERATION};
 
 /// Bits that the two marks of a pair share.
 pub(crate) const PAIR_MARKS: u32 = WORD - PAIR_GENERATION - FLAGS;
 /// Bits of the mark of a lone word.
 pub(crate) const LONE_MARK: u32 = WORD - LONE_GENERATION - LIMIT - FLAGS;
-const MARKER: u32 = SEQUENCE + DESCRIPTOR;
+/// Bits that the mark of a refundable word and its count of refunded units share at most.
+pub(crate) const REFUNDABLE_BITS: u32 = WORD - REFUNDABLE_GENERATION - FLAGS;
+/// Bits that they share at least: a marker takes their place.
+pub(crate) const MARKER: u32 = SEQUENCE + DESCRIPTOR;
 const LIMIT_SHIFT: u32 = FLAGS + LONE_GENERATION;
 const MARKER_SHIFT: u32 = WORD - MARKER;
 
 const _: () = assert!(MARKER <= LONE_MARK && MARKER <= PAIR_MARKS, "a marker replaces mark bits only");
+const _: () = assert!(MARKER <= REFUNDABLE_BITS, "a marker replaces mark bits only");
 const _: () = assert!(PAIR_GENERATION <= LONE_GENERATION, "directory entries keep the pair's width");
+const _: () = assert!(PAIR_GENERATION <= REFUNDABLE_GENERATION, "directory entries keep the pair's width");
 const _: () = assert!(LONE_MARK <= 64 && MARKER <= 64);
 
 const fn ones(bits: u32) -> Bits {
@@ -106,6 +116,21 @@ pub(crate) enum Layout {
     Pair { width0: u32 },
     /// One mark, and the number of the limit it belongs to.
     Lone,
+    /// One mark of `mark` bits and the units that were refunded to its bucket, in `refunded` bits: 64 each at most, and
+    /// [`MARKER`] to [`REFUNDABLE_BITS`] together.
+    Refundable { mark: u32, refunded: u32 },
+}
+
+impl Layout {
+    /// Bits of the generation.
+    #[inline]
+    const fn generation(self) -> u32 {
+        match self {
+            Layout::Pair { .. } => PAIR_GENERATION,
+            Layout::Lone => LONE_GENERATION,
+            Layout::Refundable { mark, refunded } => WORD - FLAGS - mark - refunded,
+        }
+    }
 }
 
 /// A word's value.
@@ -130,6 +155,11 @@ impl Word {
         Word(self.generation_bits(Layout::Lone) | Self::LIVE | Self::FRESH).with_lone(limit, mark)
     }
 
+    /// A live, fresh refundable word of the generation that `free` has.
+    pub(crate) fn fresh_refundable(self, layout: Layout, mark: u64) -> Word {
+        Word(self.generation_bits(layout) | Self::LIVE | Self::FRESH).with_refundable(layout, mark, 0)
+    }
+
     #[inline]
     pub(crate) fn is_live(self) -> bool {
         self.0 & Self::LIVE != 0
@@ -144,10 +174,7 @@ impl Word {
     }
 
     const fn generation_mask(layout: Layout) -> Bits {
-        match layout {
-            Layout::Pair { .. } => ones(PAIR_GENERATION) << FLAGS,
-            Layout::Lone => ones(LONE_GENERATION) << FLAGS,
-        }
+        ones(layout.generation()) << FLAGS
     }
 
     #[inline]
@@ -185,6 +212,22 @@ impl Word {
         ((self.0 >> LIMIT_SHIFT) & ones(LIMIT)) as u32
     }
 
+    /// The refundable word's mark and count of refunded units. The word must not be reserved.
+    #[inline]
+    pub(crate) fn refundable_marks(self, mark: u32, refunded: u32) -> [u64; 2] {
+        let above = self.0 >> (WORD - mark - refunded);
+        [(above >> refunded) as u64, (above & ones(refunded)) as u64]
+    }
+
+    /// The refundable word with another mark and count.
+    #[inline]
+    fn with_refundable(self, layout: Layout, mark: u64, count: u64) -> Word {
+        let Layout::Refundable { mark: width, refunded } = layout else { unreachable!("another layout") };
+        debug_assert!(Bits::from(mark) <= ones(width) && Bits::from(count) <= ones(refunded));
+        let low = self.0 & ones(FLAGS + layout.generation());
+        Word((Bits::from(mark) << refunded | Bits::from(count)) << (WORD - width - refunded) | low)
+    }
+
     #[inline]
     fn with_marks(self, layout: Layout, marks: [u64; 2]) -> Word {
         let Layout::Pair { width0 } = layout else { unreachable!("a lone word has one mark") };
@@ -214,6 +257,12 @@ impl Word {
         Word(self.0 & !Self::FRESH).with_lone(limit, mark)
     }
 
+    /// The refundable word after a draw or a refund: new mark and count, no longer fresh.
+    #[inline]
+    pub(crate) fn drawn_refundable(self, layout: Layout, [mark, count]: [u64; 2]) -> Word {
+        Word(self.0 & !Self::FRESH).with_refundable(layout, mark, count)
+    }
+
     /// Free, of the next generation; the marks stay.
     pub(crate) fn freed(self, layout: Layout) -> Word {
         let mask = Self::generation_mask(layout);
@@ -228,12 +277,17 @@ impl Word {
         self.freed(layout).with_marks(layout, marks)
     }
 
+    /// Free, of the next generation, the refundable word's mark lifted and its count as it was.
+    pub(crate) fn freed_refundable(self, layout: Layout, [mark, count]: [u64; 2]) -> Word {
+        self.freed(layout).with_refundable(layout, mark, count)
+    }
+
     /// What a marker keeps of the word it replaces, with RESERVED set.
     #[inline]
     pub(crate) fn reserved_part(self, layout: Layout) -> Bits {
         let kept = match layout {
-            Layout::Pair { .. } => ones(FLAGS + PAIR_GENERATION),
             Layout::Lone => ones(WORD - LONE_MARK),
+            Layout::Pair { .. } | Layout::Refundable { .. } => ones(FLAGS + layout.generation()),
         };
         self.0 & kept | Self::RESERVED
     }
@@ -263,7 +317,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn layouts() -> impl Strategy<Value = Layout> {
-        prop_oneof![(44u32..=64).prop_map(|width0| Layout::Pair { width0 }), Just(Layout::Lone)]
+        prop_oneof![(44u32..=64).prop_map(|width0| Layout::Pair { width0 }), Just(Layout::Lone), refundable()]
+    }
+
+    fn refundable() -> impl Strategy<Value = Layout> {
+        (1u32..=64, 1u32..=64)
+            .prop_filter("bits in reach", |(mark, refunded)| {
+                (MARKER..=REFUNDABLE_BITS).contains(&(mark + refunded))
+            })
+            .prop_map(|(mark, refunded)| Layout::Refundable { mark, refunded })
     }
 
     proptest! {
@@ -299,6 +361,26 @@ mod tests {
         }
 
         #[test]
+        fn a_refundable_word_gives_back_its_mark_and_count(
+            layout in refundable(), a: [u64; 2], b: [u64; 2], generations in 0u32..300
+        ) {
+            let Layout::Refundable { mark, refunded } = layout else { unreachable!() };
+            let fit = |[m, r]: [u64; 2]| [m & ones(mark) as u64, r & ones(refunded) as u64];
+            let mut free = Word(0);
+            for _ in 0..generations { free = free.freed(layout) }
+            let word = free.fresh_refundable(layout, fit(a)[0]);
+            prop_assert!(word.is_live() && word.is_fresh() && !word.is_reserved());
+            prop_assert_eq!(word.refundable_marks(mark, refunded), [fit(a)[0], 0]);
+            let drawn = word.drawn_refundable(layout, fit(b));
+            prop_assert!(!drawn.is_fresh() && drawn.same_life(word, layout));
+            prop_assert_eq!(drawn.refundable_marks(mark, refunded), fit(b));
+            let freed = drawn.freed_refundable(layout, fit(a));
+            prop_assert!(!freed.is_live() && !freed.same_life(word, layout));
+            prop_assert_eq!(freed.refundable_marks(mark, refunded), fit(a));
+            prop_assert_eq!(freed.entry_generation(), u64::from(generations + 1));
+        }
+
+        #[test]
         fn a_marker_names_its_operation_and_keeps_life_and_flags(
             layout in layouts(), bits: u128, descriptor in 0u32..1 << DESCRIPTOR, sequence in 0u64..1 << SEQUENCE
         ) {
@@ -307,6 +389,7 @@ mod tests {
             let other_marks = match layout {
                 Layout::Pair { width0 } => word.with_marks(layout, [!bits as u64 & ones(width0) as u64, 0]),
                 Layout::Lone => word.with_lone(word.lone_limit(), !bits as u64),
+                Layout::Refundable { .. } => word.with_refundable(layout, 1, 0),
             };
             prop_assert_eq!(other_marks.reserved_part(layout), word.reserved_part(layout));
             prop_assert!(marker.is_reserved());
@@ -322,7 +405,9 @@ mod tests {
             let free = word.freed(layout);
             prop_assert!(!free.is_live() && !free.is_fresh());
             prop_assert!(!free.same_life(word, layout));
-            prop_assert_eq!(free.lone_mark(), word.lone_mark());
+            let marks = WORD - FLAGS - layout.generation();
+            prop_assert!(layout == Layout::Lone || free.0 >> (WORD - marks) == word.0 >> (WORD - marks));
+            prop_assert!(layout != Layout::Lone || free.lone_mark() == word.lone_mark());
             prop_assert_eq!(free.entry_generation(), (word.entry_generation() + 1) & 0xffff);
         }
     }

@@ -177,6 +177,24 @@ impl Arithmetic {
         self.capacity_units / self.units_per_token
     }
 
+    /// Nanoseconds of one step of the line.
+    #[cfg(feature = "effects")]
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Nanoseconds added to the time before it is cut into steps.
+    #[cfg(feature = "effects")]
+    pub(crate) fn phase(&self) -> u64 {
+        self.phase
+    }
+
+    /// Units that each step releases.
+    #[cfg(feature = "effects")]
+    pub(crate) fn units_per_step(&self) -> u64 {
+        self.units_per_step
+    }
+
     /// The capacity in units of the line: how far past `accrued` a mark may lie.
     pub fn capacity_units(&self) -> u64 {
         self.capacity_units
@@ -381,6 +399,44 @@ pub(crate) fn pair_arithmetic(
             lane1.asked_tokens_per_second()
         ),
         format!("two rates whose counters last 5 years in {bits} bits together: use a coarser unit for one"),
+    ))
+}
+
+/// The widths of a refundable word's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RefundableWidths {
+    pub(crate) mark: u32,
+    pub(crate) refunded: u32,
+}
+
+/// A quota whose draws can be refunded: splits `bits` between its mark, the count of refunded units and whatever else
+/// the word holds. Takes the finest tick under which the mark lasts five years and the count 65,536 refunds of the
+/// whole capacity, then shares what is left evenly among the three.
+pub(crate) fn refundable_arithmetic(
+    quota: &Quota,
+    bits: u32,
+) -> Result<(Arithmetic, RefundableWidths), ConfigError> {
+    const MODEL: bool = crate::sync::MODEL;
+    const LEAST: u32 = if MODEL { 8 } else { 32 };
+    const REFUNDS: u32 = if MODEL { 4 } else { 16 };
+    for shape in shapes(quota)? {
+        let capacity_bits = 128 - shape.capacity_units().leading_zeros();
+        let (mark, refunded) = (shape.bits(), LEAST.max(capacity_bits + REFUNDS));
+        if mark + refunded > bits || mark.max(refunded) > 64 {
+            continue;
+        }
+        let share = (bits - mark - refunded) / 3;
+        let widths = RefundableWidths { mark: (mark + share).min(64), refunded: (refunded + share).min(64) };
+        return Ok((shape.within(mask(widths.mark), quota)?, widths));
+    }
+    // Too big in any case, or only if its draws can be refunded.
+    quota.arithmetic(64)?;
+    Err(ConfigError::new(
+        "capacity",
+        quota.capacity(),
+        format!(
+            "a quota whose counter of five years and 65,536 refunds of the whole capacity fit {bits} bits: fewer tokens, or amounts in a coarser unit"
+        ),
     ))
 }
 

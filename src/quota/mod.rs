@@ -19,8 +19,8 @@ mod arithmetic;
 #[cfg(test)]
 mod pair_tests;
 
-pub(crate) use arithmetic::pair_arithmetic;
 pub use arithmetic::{Arithmetic, Decision};
+pub(crate) use arithmetic::{RefundableWidths, pair_arithmetic, refundable_arithmetic};
 
 use crate::ConfigError;
 use crate::time::nanos;

@@ -74,6 +74,20 @@ impl Table {
         absent && self.gate.was_shut_since(ticket, self.clock.now())
     }
 
+    /// The bucket in `cell`, of a key with that hash, will be refilled earlier than it was known to be.
+    pub(crate) fn lower_gates_of(&self, cell: u32, hash: u64) {
+        self.lower_gates_at(cell, self.shard_of_hash(hash));
+    }
+
+    /// The bucket in `cell`, published in `home`'s directory, will be refilled at some time: no scan must sleep past it.
+    fn lower_gates_at(&self, cell: u32, home: usize) {
+        let word = self.settled(cell);
+        // Whatever happened to the cell since, this is a time at which a scan may find something.
+        let at = if word.is_live() { self.limits.refilled_at(word) } else { 0 };
+        self.shards[home].gate.lower(at);
+        self.gate.lower(at);
+    }
+
     fn hand(&self, shard: usize, cell: u32) -> Hand<'_> {
         stall_point!(InHand);
         // The pop's acquire made the freed word visible.
@@ -165,12 +179,7 @@ impl Fresh<'_> {
     /// Lowered after the first commit or refusal and not before, so that two newcomers do not prune each
     /// other's undrawn cells for ever.
     fn lower_gates(&self) {
-        let table = self.table;
-        let word = table.settled(self.cell);
-        // Whatever happened to the cell since, this is a time at which a scan may find something.
-        let at = if word.is_live() { table.limits.refilled_at(word) } else { 0 };
-        table.shards[self.home].gate.lower(at);
-        table.gate.lower(at);
+        self.table.lower_gates_at(self.cell, self.home);
     }
 }
 

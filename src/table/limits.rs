@@ -4,11 +4,13 @@
 //! a version and links the old one to it; a word of an old version is read as if it had been converted at the
 //! instant of the change, a pure function of the word. The next draw writes the converted word. So every bucket
 //! changes over in one compare-and-swap, and no two threads can read one word in two ways for long.
+//!
+//! A refundable word counts the units that were ever refunded to its bucket, in the place of a second mark.
 
 use crate::append::AppendList;
-use crate::quota::{Arithmetic, Decision, Quota, pair_arithmetic};
+use crate::quota::{Arithmetic, Decision, Quota, RefundableWidths, pair_arithmetic, refundable_arithmetic};
 use crate::sync::{AtomicU32, Mutex, Ordering, seeded_bug, stall_point};
-use crate::word::{LIMIT, LONE_MARK, Layout, PAIR_MARKS, Word};
+use crate::word::{LIMIT, LONE_MARK, Layout, PAIR_MARKS, REFUNDABLE_BITS, Word};
 use crate::{ConfigError, LimitName};
 use std::sync::{OnceLock, PoisonError};
 
@@ -42,6 +44,16 @@ pub(crate) struct Limits {
 enum Kind {
     Pair { lanes: [Arithmetic; 2], width0: u32 },
     Lone(Versions),
+    Refundable(Refundable),
+}
+
+/// The one limit of a table whose draws can be refunded.
+#[derive(Debug)]
+struct Refundable {
+    line: Arithmetic,
+    widths: RefundableWidths,
+    /// Where a new bucket's mark begins at least: 0, unless keys that are not known must not begin full.
+    floor: u64,
 }
 
 /// All versions of all limits of a table of lone words.
@@ -79,6 +91,7 @@ impl Version {
 /// The buckets of one cell, read for one decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buckets<'t> {
+    /// A refundable word's second one is its count of refunded units, which no draw is on.
     marks: [u64; 2],
     arithmetic: [&'t Arithmetic; 2],
     /// The version that the marks are expressed in (lone words only).
@@ -90,6 +103,14 @@ pub(crate) struct Buckets<'t> {
 pub(crate) struct LaneDraw {
     pub(crate) from: u64,
     pub(crate) to: u64,
+}
+
+/// What a refundable bucket's word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct State {
+    pub(crate) mark: u64,
+    /// Units that were ever refunded to the bucket, in this life of it.
+    pub(crate) refunded: u64,
 }
 
 impl<'t> Buckets<'t> {
@@ -120,6 +141,11 @@ impl<'t> Buckets<'t> {
 
     pub(crate) fn mark(&self, lane: usize) -> u64 {
         self.marks[lane]
+    }
+
+    /// The mark and the count of refunded units of a refundable bucket.
+    pub(crate) fn state(&self) -> State {
+        State { mark: self.marks[0], refunded: self.marks[1] }
     }
 
     /// Whole tokens on a lane.
@@ -154,11 +180,37 @@ impl Limits {
         Ok(this)
     }
 
+    /// One limit whose draws can be refunded. With `begins_empty` a key without a bucket has an empty one at time 0, not a
+    /// full one.
+    pub(crate) fn refundable(name: LimitName, quota: Quota, begins_empty: bool) -> Result<Self, ConfigError> {
+        let (line, widths) = refundable_arithmetic(&quota, REFUNDABLE_BITS)?;
+        let layout = Layout::Refundable { mark: widths.mark, refunded: widths.refunded };
+        let floor = if begins_empty { line.accrued(0) + line.capacity_units() } else { 0 };
+        Ok(Self { layout, names: vec![name], kind: Kind::Refundable(Refundable { line, widths, floor }) })
+    }
+
+    /// Where the mark of a new bucket of the refundable limit begins at least.
+    pub(crate) fn floor(&self) -> u64 {
+        match &self.kind {
+            Kind::Refundable(limit) => limit.floor,
+            _ => 0,
+        }
+    }
+
+    /// The most units that can ever be refunded to one life of a refundable bucket.
+    pub(crate) fn most_refunded(&self) -> u64 {
+        match &self.kind {
+            Kind::Refundable(limit) => u64::MAX >> (64 - limit.widths.refunded),
+            _ => 0,
+        }
+    }
+
     /// The name of a limit (lone) or of a lane (pair).
     pub(crate) fn name(&self, limit: u32, lane: usize) -> LimitName {
         match self.layout {
             Layout::Pair { .. } => self.names[lane].clone(),
             Layout::Lone => self.names[limit as usize].clone(),
+            Layout::Refundable { .. } => self.names[0].clone(),
         }
     }
 
@@ -172,6 +224,7 @@ impl Limits {
         match &self.kind {
             Kind::Pair { lanes, .. } => &lanes[lane],
             Kind::Lone(versions) => &versions.newest(limit).1.arithmetic,
+            Kind::Refundable(limit) => &limit.line,
         }
     }
 
@@ -179,7 +232,7 @@ impl Limits {
     #[inline(always)]
     pub(crate) fn read_of(&self, limit: u32, word: Word) -> Buckets<'_> {
         match &self.kind {
-            Kind::Pair { .. } => self.read(word),
+            Kind::Pair { .. } | Kind::Refundable(_) => self.read(word),
             Kind::Lone(versions) => versions.read_of(limit, word),
         }
     }
@@ -192,10 +245,14 @@ impl Limits {
                 Buckets { marks: word.pair_marks(*width0), arithmetic: [&lanes[0], &lanes[1]], version: 0 }
             }
             Kind::Lone(versions) => versions.read(word),
+            Kind::Refundable(Refundable { line, widths, .. }) => {
+                let marks = word.refundable_marks(widths.mark, widths.refunded);
+                Buckets { marks, arithmetic: [line; 2], version: 0 }
+            }
         }
     }
 
-    /// A key without a bucket: full.
+    /// A key without a bucket: full, unless the limit's buckets begin otherwise.
     pub(crate) fn absent(&self, limit: u32) -> Buckets<'_> {
         match &self.kind {
             Kind::Pair { lanes, .. } => {
@@ -204,6 +261,9 @@ impl Limits {
             Kind::Lone(versions) => {
                 let (number, definition) = versions.newest(limit);
                 Buckets { marks: [0; 2], arithmetic: [&definition.arithmetic; 2], version: number }
+            }
+            Kind::Refundable(Refundable { line, floor, .. }) => {
+                Buckets { marks: [*floor, 0], arithmetic: [line; 2], version: 0 }
             }
         }
     }
@@ -220,7 +280,13 @@ impl Limits {
                 word.drawn_lone(word.lone_limit(), buckets.marks[0])
             }
             Kind::Lone(_) => word.drawn_lone(buckets.version, buckets.marks[0]),
+            Kind::Refundable(_) => word.drawn_refundable(self.layout, buckets.marks),
         }
+    }
+
+    /// The refundable word with another state, no longer fresh.
+    pub(crate) fn with_state(&self, word: Word, state: State) -> Word {
+        word.drawn_refundable(self.layout, [state.mark, state.refunded])
     }
 
     /// The word in its limit's present version, if it is of an older one: the same bucket, which is then read
@@ -252,6 +318,10 @@ impl Limits {
                 let (number, definition) = versions.newest(limit);
                 free.fresh_lone(number, definition.arithmetic.accrued(latest))
             }
+            Kind::Refundable(Refundable { line, widths, floor }) => {
+                let [old, _] = free.refundable_marks(widths.mark, widths.refunded);
+                free.fresh_refundable(self.layout, old.max(line.accrued(latest)).max(*floor))
+            }
         }
     }
 
@@ -265,6 +335,10 @@ impl Limits {
             }
             // The long generation alone keeps lone words from repeating.
             Kind::Lone(_) => word.freed(self.layout),
+            Kind::Refundable(Refundable { line, widths, .. }) => {
+                let [mark, refunded] = word.refundable_marks(widths.mark, widths.refunded);
+                word.freed_refundable(self.layout, [mark.max(line.accrued(now)), refunded])
+            }
         }
     }
 
@@ -274,7 +348,7 @@ impl Limits {
         let full = |lane: usize| buckets.arithmetic[lane].reached_at(buckets.marks[lane]).unwrap_or(u64::MAX);
         match self.layout {
             Layout::Pair { .. } => full(0).max(full(1)),
-            Layout::Lone => full(0),
+            Layout::Lone | Layout::Refundable { .. } => full(0),
         }
     }
 
@@ -286,7 +360,7 @@ impl Limits {
         keep: Keep,
         now: impl FnOnce() -> u64,
     ) -> Result<bool, ConfigError> {
-        let Kind::Lone(versions) = &self.kind else { unreachable!("pairs are not reconfigured") };
+        let Kind::Lone(versions) = &self.kind else { unreachable!("only lone words are reconfigured") };
         let arithmetic = quota.arithmetic(LONE_MARK)?;
         let _one_at_a_time = versions.change.lock().unwrap_or_else(PoisonError::into_inner);
         let (old, definition) = versions.newest(limit);

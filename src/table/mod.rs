@@ -133,7 +133,7 @@ pub(crate) fn check_bucket_cap(bucket_cap: usize, least: usize) -> Result<(), Co
 pub(crate) fn buckets_per_cell(layout: Layout) -> usize {
     match layout {
         Layout::Pair { .. } => 2,
-        Layout::Lone => 1,
+        Layout::Lone | Layout::Refundable { .. } => 1,
     }
 }
 
@@ -193,8 +193,13 @@ impl Table {
 
     #[inline]
     fn shard_of(&self, key: &PackedKey<'_>) -> usize {
+        self.shard_of_hash(key.hash)
+    }
+
+    #[inline]
+    fn shard_of_hash(&self, hash: u64) -> usize {
         // Two shifts: a shift by all 64 bits is not defined.
-        (key.hash >> 1 >> (63 - self.shard_bits)) as usize
+        (hash >> 1 >> (63 - self.shard_bits)) as usize
     }
 
     #[inline]

@@ -4,9 +4,14 @@ mod commit;
 mod draw;
 mod insert;
 mod rebuild;
+mod refund;
 
 use crate::explore::Model;
 
 pub fn all() -> Vec<Model> {
-    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS].into_iter().flatten().copied().collect()
+    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS, refund::MODELS]
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect()
 }
