@@ -228,6 +228,21 @@ impl<'t> Plan<'t> {
         }
     }
 
+    /// Judges all draws at one instant and takes nothing: would they be refused? ([`refusals`](Self::refusals) says which.)
+    pub(crate) fn would_be_refused(&mut self) -> bool {
+        loop {
+            if !self.load() {
+                continue;
+            }
+            if self.judge().is_none() {
+                return false;
+            }
+            if self.confirm() {
+                return true;
+            }
+        }
+    }
+
     /// The time at which the draws were judged last. 0 for a plan without draws.
     pub(crate) fn judged_at(&self) -> u64 {
         self.cells.first().map_or(0, |cell| cell.now)

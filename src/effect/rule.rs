@@ -24,9 +24,9 @@ use std::time::Duration;
 pub enum OnExhausted {
     /// The flow goes on without the effect: [`Outcome::Shed`](super::Outcome::Shed).
     Shed,
-    /// The call is kept and emitted when the quota allows: [`Refused::Deferred`](super::Refused::Deferred).
+    /// The call is kept and emitted when the quota allows: [`EffectDeferred`](super::EffectError::EffectDeferred).
     Defer,
-    /// The call is refused: [`Refused::Exhausted`](super::Refused::Exhausted). The default.
+    /// The call is refused: [`EffectQuotaExhausted`](super::EffectError::EffectQuotaExhausted). The default.
     #[default]
     Block,
 }

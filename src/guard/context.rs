@@ -8,6 +8,7 @@
 /// assert_eq!(price.units, 21_895);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "effects", derive(serde::Serialize, serde::Deserialize))]
 pub struct MonetaryAmount {
     /// How many units.
     pub units: u64,
@@ -17,6 +18,7 @@ pub struct MonetaryAmount {
 
 /// The right to call one tool, as a capability grants it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "effects", derive(serde::Serialize, serde::Deserialize))]
 pub struct ToolGrant {
     /// The server that offers the tool; `*` means any.
     pub server_id: String,
@@ -48,6 +50,7 @@ impl ToolGrant {
 
 /// The grants that a capability carries, in order: a grant is named by its index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "effects", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scope {
     /// The grants.
     pub grants: Vec<ToolGrant>,
@@ -55,6 +58,7 @@ pub struct Scope {
 
 /// A token that lets its holder call the tools in its scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "effects", derive(serde::Serialize, serde::Deserialize))]
 pub struct Capability {
     /// Identifies the capability. Limits follow this id, not the token that carries it.
     pub id: String,
@@ -64,6 +68,7 @@ pub struct Capability {
 
 /// One call of one tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "effects", derive(serde::Serialize, serde::Deserialize))]
 pub struct ToolCallRequest {
     /// Identifies the call in logs.
     pub request_id: String,

@@ -60,6 +60,16 @@ pub enum KernelError {
         tool_name: String,
     },
 
+    /// The tool's budget does not pay for the call: blocked, deferred, or not to be recorded.
+    #[cfg(feature = "effects")]
+    #[error("{0}")]
+    Effect(#[from] crate::effect::EffectError),
+
+    /// The tool's budget does not pay for the call, and the flow is to go on without it. There is no output.
+    #[cfg(feature = "effects")]
+    #[error("{}: left out, since {} is exhausted; go on without it", .0.effect, .0.quota)]
+    EffectShed(crate::effect::Shed),
+
     /// The tool ran and failed. What the guards drew for the call stays drawn.
     #[error("tool {tool_name:?} on server {server_id:?}: {source}")]
     ToolFailed {

@@ -65,3 +65,24 @@ pub enum ToolError {
     #[error("{0}")]
     Failed(String),
 }
+
+/// A tool whose every call is paid for: what a kernel gives away of a tool with a budget.
+#[cfg(feature = "effects")]
+pub(super) struct Paid {
+    pub(super) budget: crate::effect::ToolBudget,
+    pub(super) tool: Box<dyn Tool>,
+}
+
+#[cfg(feature = "effects")]
+impl Tool for Paid {
+    fn call(&self, request: &ToolCallRequest) -> Result<ToolOutput, ToolError> {
+        use crate::effect::Outcome;
+        match self.budget.call(request, || self.tool.call(request)) {
+            Ok(Outcome::Done(ran)) => ran,
+            Ok(Outcome::Shed(shed)) => {
+                Err(ToolError::Failed(format!("{}: shed, {} is exhausted", shed.effect, shed.quota)))
+            }
+            Err(error) => Err(ToolError::Failed(error.to_string())),
+        }
+    }
+}

@@ -88,6 +88,38 @@ impl Table {
         self.gate.lower(at);
     }
 
+    /// Gives `key` a bucket with that mark, or raises the mark of the one it has. False when there is no room.
+    #[cfg(feature = "effects")]
+    pub(crate) fn seed(&self, key: &PackedKey<'_>, mark: u64) -> bool {
+        loop {
+            let hit = match self.vacancy(key) {
+                Err(hit) => hit,
+                Ok(vacancy) => {
+                    let Some(held) = self.take(key, self.clock.now()) else { return false };
+                    let Ok((fresh, hit)) = held.publish(key, 0, vacancy) else { continue };
+                    let word = self.settled(hit.cell);
+                    if self.cell(hit.cell).exchange(word, self.seeded(word, mark)).is_ok() {
+                        fresh.keep();
+                        return true;
+                    }
+                    continue;
+                }
+            };
+            let word = self.settled(hit.cell);
+            let same = word.same_life(hit.word, self.limits.layout);
+            if same && self.cell(hit.cell).exchange(word, self.seeded(word, mark)).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    #[cfg(feature = "effects")]
+    fn seeded(&self, word: Word, mark: u64) -> Word {
+        let mut state = self.limits.read(word).state();
+        state.mark = state.mark.max(mark);
+        self.limits.with_state(word, state)
+    }
+
     fn hand(&self, shard: usize, cell: u32) -> Hand<'_> {
         stall_point!(InHand);
         // The pop's acquire made the freed word visible.

@@ -180,12 +180,16 @@ impl Limits {
         Ok(this)
     }
 
-    /// One limit whose draws can be refunded. With `begins_empty` a key without a bucket has an empty one at time 0, not a
-    /// full one.
-    pub(crate) fn refundable(name: LimitName, quota: Quota, begins_empty: bool) -> Result<Self, ConfigError> {
+    /// One limit whose draws can be refunded. With `empty_at` a key without a bucket has one that is empty at that time, not
+    /// a full one.
+    pub(crate) fn refundable(
+        name: LimitName,
+        quota: Quota,
+        empty_at: Option<u64>,
+    ) -> Result<Self, ConfigError> {
         let (line, widths) = refundable_arithmetic(&quota, REFUNDABLE_BITS)?;
         let layout = Layout::Refundable { mark: widths.mark, refunded: widths.refunded };
-        let floor = if begins_empty { line.accrued(0) + line.capacity_units() } else { 0 };
+        let floor = empty_at.map_or(0, |at| line.accrued(at) + line.capacity_units());
         Ok(Self { layout, names: vec![name], kind: Kind::Refundable(Refundable { line, widths, floor }) })
     }
 

@@ -1,0 +1,499 @@
+//! The effects of one engine: their budgets, one clock, one journal, one ledger.
+
+use super::budget::{Budget, Refusal, Why};
+use super::error::{EffectError, EffectsError};
+use super::gate::{Effect, Gate};
+use super::journal::{
+    Denied, DeniedKind, Entry, Header, HeaderEffect, HeaderQuota, Journal, JournalError, Recorder, Reserved,
+    Seal,
+};
+use super::ledger::{Deferred, DeferredLedger, Ledger, LedgerError, Reopened, Ticket};
+use super::outcome::{Outcome, Shed};
+use super::permit::Grant;
+use super::rule::{EffectPolicy, OnExhausted};
+use super::state::{Restored, Saved};
+use super::toll::Toll;
+use super::tool_budget::{Payer, ToolBudget};
+use crate::key::KeyBytes;
+use crate::time::{Clock, EngineClock};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The effects of one engine. A handle: clones share one state.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::effect::{Effect, EffectPolicy, EffectRule, Effects, Outcome, QuotaRule};
+///
+/// struct Search;
+/// impl Effect for Search {
+///     const TOOL: &'static str = "Search";
+///     type Payload = String;
+///     type Output = usize;
+/// }
+///
+/// let rule = EffectRule::new("Search").quota(QuotaRule::rate(2, Duration::from_secs(60)));
+/// let effects = Effects::builder(EffectPolicy::new().effect(rule)).declare::<Search>().build()?;
+/// // The function is the gate's alone: nobody reaches it without a permit.
+/// let search = effects.gate::<Search>(|query: &String| query.len())?;
+///
+/// let Outcome::Done(permit) = search.permit("alice", 1).unwrap() else { panic!("shed") };
+/// assert_eq!(search.emit(permit, &"rust".into()).unwrap(), 4);
+/// # Ok::<(), tollgate::effect::EffectsError>(())
+/// ```
+#[derive(Clone)]
+pub struct Effects(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) budgets: Vec<Budget>,
+    pub(super) clock: EngineClock,
+    /// Where the clock's time 0 lies, in nanoseconds from the start of 1970.
+    pub(super) epoch: u64,
+    pub(super) journal: Option<Recorder>,
+    pub(super) ledger: Ledger,
+    restored: Restored,
+    grants: AtomicU64,
+}
+
+/// Builds [`Effects`].
+#[derive(Debug)]
+#[must_use]
+pub struct EffectsBuilder {
+    policy: EffectPolicy,
+    declared: Vec<String>,
+    clock: EngineClock,
+    epoch: Option<u64>,
+    journal: Option<Journal>,
+    ledger: DeferredLedger,
+    saved: Option<Vec<u8>>,
+}
+
+/// What is asked of a budget.
+pub(super) struct Ask<'a> {
+    pub(super) effect: usize,
+    pub(super) key: &'a [u8],
+    pub(super) cost: u64,
+    /// The deferred call that asks.
+    pub(super) ticket: Option<Ticket>,
+    /// What to keep if the answer is to defer.
+    pub(super) keep: Option<Keep<'a>>,
+}
+
+/// A call that can be kept.
+pub(crate) struct Keep<'a> {
+    pub(crate) payload: &'a dyn Fn() -> Vec<u8>,
+    pub(crate) coalescing: Option<&'a str>,
+}
+
+impl Effects {
+    /// Starts with rules, the monotonic clock, no journal, and a ledger in memory.
+    pub fn builder(policy: EffectPolicy) -> EffectsBuilder {
+        EffectsBuilder {
+            policy,
+            declared: Vec::new(),
+            clock: EngineClock::default(),
+            epoch: None,
+            journal: None,
+            ledger: DeferredLedger::in_memory(),
+            saved: None,
+        }
+    }
+
+    /// The gate of effect `E`: the one way to `tool`, which it keeps to itself.
+    ///
+    /// # Errors
+    /// `E` was not declared.
+    pub fn gate<E: Effect>(
+        &self,
+        tool: impl Fn(&E::Payload) -> E::Output + Send + Sync + 'static,
+    ) -> Result<Gate<E>, EffectsError> {
+        Ok(Gate::new(Toll::new(self.clone(), self.number(E::TOOL)?), Box::new(tool)))
+    }
+
+    /// The budget of an effect for a kernel's tool: whoever `payer` says pays for each call of it, 1 token.
+    ///
+    /// # Errors
+    /// There is no effect of that name.
+    pub fn tool_budget(&self, tool: &str, payer: Payer) -> Result<ToolBudget, EffectsError> {
+        Ok(ToolBudget::new(Toll::new(self.clone(), self.number(tool)?), payer))
+    }
+
+    /// The number of a declared effect.
+    pub(super) fn number(&self, tool: &str) -> Result<usize, EffectsError> {
+        self.0.budgets.iter().position(|budget| budget.tool == tool).ok_or_else(|| {
+            EffectsError::UnknownTool {
+                tool: tool.to_owned(),
+                known: self.0.budgets.iter().map(|budget| budget.tool.clone()).collect(),
+            }
+        })
+    }
+
+    /// Writes everything out and ends the journal. Afterwards nothing is granted any more. Without a journal there is
+    /// nothing to seal, and `None`.
+    ///
+    /// The end of the last handle seals too; a failure then shows in the journal alone.
+    ///
+    /// # Errors
+    /// The sink failed: the journal is not sealed.
+    pub fn seal_journal(&self) -> Result<Option<Seal>, JournalError> {
+        self.0.journal.as_ref().map(Recorder::seal).transpose()
+    }
+
+    /// The deferred calls that wait, first those that are due first.
+    pub fn deferred(&self) -> Vec<Deferred> {
+        self.0.ledger.waiting()
+    }
+
+    /// Deferred calls whose emission had begun when the process ended, so that nobody knows whether they were emitted.
+    /// They are not run again by themselves: see [`requeue`](Self::requeue) and [`forget`](Self::forget).
+    pub fn uncertain(&self) -> Vec<Deferred> {
+        self.0.ledger.uncertain()
+    }
+
+    /// Lets an uncertain call wait again. False if there is none with that ticket.
+    ///
+    /// # Errors
+    /// The ledger's file cannot be written: the call stays uncertain.
+    pub fn requeue(&self, ticket: Ticket) -> Result<bool, LedgerError> {
+        self.0.ledger.requeue(ticket)
+    }
+
+    /// Forgets an uncertain call. False if there is none with that ticket.
+    ///
+    /// # Errors
+    /// The ledger's file cannot be written: after a restart the call is uncertain again.
+    pub fn forget(&self, ticket: Ticket) -> Result<bool, LedgerError> {
+        let uncertain = self.uncertain().iter().any(|call| call.ticket == ticket);
+        if uncertain { self.0.ledger.done(ticket) } else { Ok(false) }
+    }
+
+    /// What the ledger's file said when it was opened.
+    pub fn reopened(&self) -> &Reopened {
+        self.0.ledger.reopened()
+    }
+
+    /// What became of the state that was given to [`restore`](EffectsBuilder::restore).
+    pub fn restored(&self) -> &Restored {
+        &self.0.restored
+    }
+
+    /// The state of all budgets, for [`restore`](EffectsBuilder::restore) after a restart. Save it when nothing is granted
+    /// any more: what is granted later is not in it.
+    pub fn save(&self) -> Vec<u8> {
+        super::state::save(&self.0.budgets, self.0.epoch, self.0.clock.now())
+    }
+
+    /// The engine's time in nanoseconds: what `retry_at` and `run_due` count in.
+    pub fn now(&self) -> u64 {
+        self.0.clock.now()
+    }
+
+    /// Whole tokens that `key` could spend now on each quota of the effect, in the order of its rule.
+    ///
+    /// # Errors
+    /// There is no such effect.
+    pub fn peek<K: crate::Key + ?Sized>(&self, tool: &str, key: &K) -> Result<Vec<u64>, EffectsError> {
+        let budget = &self.0.budgets[self.number(tool)?];
+        let mut buffer = KeyBytes::default();
+        let key = crate::key::encoded(key, &mut buffer);
+        let peek = |quota: &super::budget::Quota| {
+            let (buckets, now) = quota.table.peek(&quota.table.pack(0, key), 0);
+            buckets.available(0, now)
+        };
+        Ok(budget.quotas.iter().map(peek).collect())
+    }
+
+    /// Draws on all quotas, or says what becomes of the call. Every answer is recorded.
+    pub(super) fn ask(&self, ask: &Ask<'_>) -> Result<Outcome<Box<Grant>>, EffectError> {
+        let inner = &self.0;
+        let budget = &inner.budgets[ask.effect];
+        let effect = || budget.tool.clone();
+        if ask.cost == 0 {
+            return Err(EffectError::ZeroCost { effect: effect() });
+        }
+        // Room first: what cannot be recorded is not decided. One place for the answer, and one for a grant's end.
+        let room = |records| inner.journal.as_ref().map(|journal| journal.reserve(records)).transpose();
+        let mut room = room(2).map_err(|error| EffectError::Unrecorded { effect: effect(), error })?;
+        if let Some(known) = self.kept_already(ask)? {
+            return Err(known);
+        }
+        match budget.draw(ask.key, ask.cost, &inner.clock, inner.epoch) {
+            Ok(granted) => {
+                let number = inner.grants.fetch_add(1, Ordering::Relaxed);
+                let mut key = KeyBytes::default();
+                key.raw(ask.key);
+                if let (Some(journal), Some(room)) = (&inner.journal, &mut room) {
+                    let draws = granted.receipts.iter().enumerate().map(|(quota, receipt)| {
+                        let after = crate::table::limits::State { mark: receipt.to, ..receipt.before };
+                        super::journal::States { quota, before: receipt.before, after }
+                    });
+                    let entry = Entry::Grant {
+                        at: granted.at,
+                        effect: ask.effect,
+                        key: key.clone(),
+                        grant: number,
+                        cost: ask.cost,
+                        ticket: ask.ticket,
+                        draws: draws.collect(),
+                    };
+                    journal.record(room, entry);
+                }
+                tracing::trace!(
+                    target: "tollgate::effect",
+                    effect = budget.tool, grant = number, cost = ask.cost, at = granted.at, "granted"
+                );
+                Ok(Outcome::Done(Grant::new(inner.clone(), ask.effect, number, key, ask.cost, granted, room)))
+            }
+            Err(refusal) => self.refused(ask, &refusal, room),
+        }
+    }
+
+    /// The answer to a call that is kept already: its ticket.
+    fn kept_already(&self, ask: &Ask<'_>) -> Result<Option<EffectError>, EffectError> {
+        let Some(Keep { payload, coalescing: Some(id) }) = &ask.keep else { return Ok(None) };
+        let call = self.call(ask, 0, payload(), Some((*id).to_owned()));
+        match self.0.ledger.pending(&call) {
+            Ok(None) => Ok(None),
+            Ok(Some((ticket, due))) => Ok(Some(EffectError::EffectDeferred {
+                effect: call.effect,
+                ticket,
+                retry_at: Some(due.saturating_sub(self.0.epoch)),
+            })),
+            Err(error) => Err(EffectError::NotDeferred { effect: call.effect, error, retry_at: None }),
+        }
+    }
+
+    fn call(&self, ask: &Ask<'_>, due: u64, payload: Vec<u8>, coalescing: Option<String>) -> Deferred {
+        Deferred {
+            ticket: Ticket::NONE,
+            effect: self.0.budgets[ask.effect].tool.clone(),
+            key: ask.key.to_vec(),
+            cost: ask.cost,
+            due,
+            payload,
+            coalescing,
+        }
+    }
+
+    /// What becomes of a call that was refused.
+    fn refused(
+        &self,
+        ask: &Ask<'_>,
+        refusal: &Refusal,
+        mut room: Option<Reserved>,
+    ) -> Result<Outcome<Box<Grant>>, EffectError> {
+        let inner = &self.0;
+        let budget = &inner.budgets[ask.effect];
+        let effect = budget.tool.clone();
+        let quota = budget.culprit(refusal);
+        let retry_at = refusal.retry_at;
+        let mut ticket = ask.ticket;
+        let (kind, answer) = match (refusal.why, budget.answer(refusal, inner.epoch), retry_at) {
+            (Why::Impossible, ..) => {
+                (DeniedKind::Deny, Err(EffectError::Impossible { effect, quota, cost: ask.cost }))
+            }
+            (Why::TableFull, ..) => (DeniedKind::Deny, Err(EffectError::TableFull { effect, quota })),
+            (Why::PastHorizon, ..) => (DeniedKind::Deny, Err(EffectError::PastHorizon { effect, quota })),
+            (_, OnExhausted::Shed, _) => {
+                (DeniedKind::Shed, Ok(Outcome::Shed(Shed { effect, quota, retry_at })))
+            }
+            // What asks for a kept call is kept already.
+            (_, OnExhausted::Defer, Some(_)) if ask.ticket.is_some() => {
+                let ticket = ask.ticket.unwrap_or(Ticket::NONE);
+                (DeniedKind::Defer, Err(EffectError::EffectDeferred { effect, ticket, retry_at }))
+            }
+            (_, OnExhausted::Defer, Some(at)) => match &ask.keep {
+                Some(keep) => {
+                    let due = inner.epoch.saturating_add(at);
+                    let call = self.call(ask, due, (keep.payload)(), keep.coalescing.map(str::to_owned));
+                    match inner.ledger.insert(call) {
+                        Ok((given, due)) => {
+                            ticket = Some(given);
+                            let retry_at = Some(due.saturating_sub(inner.epoch));
+                            let deferred = EffectError::EffectDeferred { effect, ticket: given, retry_at };
+                            (DeniedKind::Defer, Err(deferred))
+                        }
+                        Err(error) => {
+                            (DeniedKind::Deny, Err(EffectError::NotDeferred { effect, error, retry_at }))
+                        }
+                    }
+                }
+                // A permit alone has nothing that could be kept.
+                None => {
+                    (DeniedKind::Deny, Err(EffectError::EffectQuotaExhausted { effect, quota, retry_at }))
+                }
+            },
+            // It would never be due.
+            (_, OnExhausted::Defer, None) | (_, OnExhausted::Block, _) => {
+                (DeniedKind::Deny, Err(EffectError::EffectQuotaExhausted { effect, quota, retry_at }))
+            }
+        };
+        tracing::debug!(
+            target: "tollgate::effect",
+            effect = budget.tool, cost = ask.cost, at = refusal.at, reason = refusal.why.as_str(), ?kind, ?retry_at,
+            "not granted"
+        );
+        if let (Some(journal), Some(room)) = (&inner.journal, &mut room) {
+            let mut key = KeyBytes::default();
+            key.raw(ask.key);
+            let denied = Denied {
+                kind,
+                cost: ask.cost,
+                reason: refusal.why.as_str(),
+                ticket,
+                retry_at,
+                refused: refusal.refused.clone(),
+            };
+            journal.record(room, Entry::Denied { at: refusal.at, effect: ask.effect, key, denied });
+        }
+        answer
+    }
+}
+
+impl EffectsBuilder {
+    /// Declares an effect: rules for others are refused.
+    pub fn declare<E: Effect>(self) -> Self {
+        self.declare_tool(E::TOOL)
+    }
+
+    /// Declares an effect by its name, as a kernel's tools are known.
+    pub fn declare_tool(mut self, tool: impl Into<String>) -> Self {
+        self.declared.push(tool.into());
+        self
+    }
+
+    /// The clock; a [`MonotonicClock`](crate::time::MonotonicClock) if not set.
+    pub fn clock<C: Clock>(mut self, clock: C) -> Self {
+        self.clock = EngineClock::new(clock);
+        self
+    }
+
+    /// Where the clock's time 0 lies in wall-clock time: windows and allowed hours lie there. If not set it is computed from
+    /// the system's clock when the effects are built; for a [`ManualClock`](crate::time::ManualClock) it is the start of
+    /// 1970, in UTC.
+    pub fn starts_at(mut self, start: SystemTime) -> Self {
+        self.epoch = Some(unix_nanos(start));
+        self
+    }
+
+    /// Records every decision.
+    pub fn journal(mut self, journal: Journal) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Where deferred calls are kept; [in memory](DeferredLedger::in_memory) if not set.
+    pub fn ledger(mut self, ledger: DeferredLedger) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
+    /// Begins with a state that [`Effects::save`] made. Budgets are found by effect, key and the quota's own definition.
+    ///
+    /// What is not in the state, was changed since, or cannot be read begins *empty*, not full, and
+    /// [`Effects::restored`] says so: tokens that may have been spent are not given again.
+    pub fn restore(mut self, state: impl Into<Vec<u8>>) -> Self {
+        self.saved = Some(state.into());
+        self
+    }
+
+    /// Builds them.
+    ///
+    /// # Errors
+    /// [`EffectsError`] says which effect and quota, what is wrong, and what is accepted.
+    pub fn build(self) -> Result<Effects, EffectsError> {
+        let Self { policy, declared, clock, epoch, journal, ledger, saved } = self;
+        check_names(&policy, &declared)?;
+        let epoch = epoch.unwrap_or_else(|| match clock.is_manual() {
+            true => 0,
+            false => unix_nanos(SystemTime::now()).saturating_sub(clock.now()),
+        });
+        let saved = saved.map(|bytes| Saved::read(&bytes));
+        let budgets = policy.rules().iter().map(|rule| {
+            let unknown =
+                |definition: &str| saved.as_ref().is_some_and(|s| !s.knows(rule.tool(), definition));
+            Budget::new(rule, &clock, epoch, unknown)
+        });
+        let budgets: Vec<Budget> = budgets.collect::<Result<_, _>>()?;
+        let ledger = ledger.open()?;
+        let now = clock.now();
+        let journal = journal.map(|journal| journal.begin(header(&budgets, epoch, now))).transpose()?;
+        let (restored, seeds) = match &saved {
+            Some(saved) => saved.seed(&budgets, epoch, now)?,
+            None => Default::default(),
+        };
+        if let Some(journal) = &journal {
+            for entry in seeds {
+                let mut room = journal.reserve(1)?;
+                journal.record(&mut room, entry);
+            }
+        }
+        Ok(Effects(Arc::new(Inner {
+            budgets,
+            clock,
+            epoch,
+            journal,
+            ledger,
+            restored,
+            grants: AtomicU64::new(0),
+        })))
+    }
+}
+
+/// Every rule has its effect, and every effect its rule.
+fn check_names(policy: &EffectPolicy, declared: &[String]) -> Result<(), EffectsError> {
+    for (index, rule) in policy.rules().iter().enumerate() {
+        let tool = rule.tool().to_owned();
+        if !declared.contains(&tool) {
+            return Err(EffectsError::UnknownTool { tool, known: declared.to_vec() });
+        }
+        if policy.rules()[..index].iter().any(|other| other.tool() == tool) {
+            return Err(EffectsError::TwoRules { tool });
+        }
+    }
+    match declared.iter().find(|tool| policy.rule(tool).is_none()) {
+        Some(tool) => Err(EffectsError::NoRule { tool: tool.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn header(budgets: &[Budget], epoch: u64, now: u64) -> Header {
+    let quota = |quota: &super::budget::Quota| {
+        let line = quota.table.limits.arithmetic(0, 0);
+        HeaderQuota {
+            quota: quota.definition.clone(),
+            on_exhausted: quota.on_exhausted.as_str(),
+            floor: quota.table.limits.floor(),
+            step: line.step(),
+            phase: line.phase(),
+            units_per_step: line.units_per_step(),
+            units_per_token: line.units_per_token(),
+            capacity: line.capacity_units(),
+            most_refunded: quota.table.limits.most_refunded(),
+        }
+    };
+    let effect = |budget: &Budget| HeaderEffect {
+        effect: budget.tool.clone(),
+        ttl: budget.ttl,
+        hours: budget.hours.as_ref().map(|hours| format!("{hours} {}", hours.when_outside())),
+        quotas: budget.quotas.iter().map(quota).collect(),
+    };
+    Header { format: 1, t: now, epoch, effects: budgets.iter().map(effect).collect() }
+}
+
+fn unix_nanos(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, crate::time::nanos)
+}
+
+impl fmt::Debug for Effects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: SmallVec<[&str; 4]> = self.0.budgets.iter().map(|budget| budget.tool.as_str()).collect();
+        f.debug_struct("Effects")
+            .field("effects", &tools)
+            .field("journal", &self.0.journal.is_some())
+            .finish_non_exhaustive()
+    }
+}

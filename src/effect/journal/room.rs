@@ -1,0 +1,138 @@
+//! Room for records: what keeps the journal bounded without losing any.
+
+use super::{JournalError, WhenFull};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How many more records can be taken, and whether any can.
+#[derive(Debug)]
+pub(super) struct Room {
+    capacity: usize,
+    when_full: WhenFull,
+    free: AtomicUsize,
+    /// Threads that wait for room.
+    waiting: AtomicUsize,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// `state.closed` is set: looked at without the lock.
+    shut: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: Option<JournalError>,
+    failure: Option<JournalError>,
+}
+
+/// Room that was set aside. What is not used goes back.
+#[derive(Debug)]
+pub(in super::super) struct Reserved {
+    room: Arc<Room>,
+    left: usize,
+}
+
+impl Room {
+    pub(super) fn new(capacity: usize, when_full: WhenFull) -> Self {
+        Self {
+            capacity,
+            when_full,
+            free: AtomicUsize::new(capacity),
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+            shut: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn reserve(self: Arc<Self>, records: usize) -> Result<Reserved, JournalError> {
+        if let Some(error) = self.closed() {
+            return Err(error);
+        }
+        if self.try_take(records) || self.wait_for(records)? {
+            return Ok(Reserved { room: self, left: records });
+        }
+        Err(JournalError::Full { capacity: self.capacity })
+    }
+
+    fn try_take(&self, records: usize) -> bool {
+        let less = |free: usize| free.checked_sub(records);
+        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+    }
+
+    /// Waits until there is room, if that is what to do.
+    #[cold]
+    fn wait_for(&self, records: usize) -> Result<bool, JournalError> {
+        if self.when_full == WhenFull::Refuse {
+            return Ok(false);
+        }
+        let mut state = self.lock();
+        // Before the look at `free`: whoever gives room back after that look sees us wait. SeqCst, as is the giving back:
+        // one of the two sees the other.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let outcome = loop {
+            if let Some(error) = &state.closed {
+                break Err(error.clone());
+            }
+            let less = |free: usize| free.checked_sub(records);
+            if self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+                break Ok(true);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+
+    /// Records were written, or are not needed.
+    pub(super) fn give_back(&self, records: usize) {
+        self.free.fetch_add(records, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // Under the lock: not between a waiter's look and its sleep.
+            let _state = self.lock();
+            self.changed.notify_all();
+        }
+    }
+
+    /// From now on nothing is reserved any more. Returns why nothing was before, if so.
+    pub(super) fn close(&self, why: JournalError) -> Option<JournalError> {
+        let mut state = self.lock();
+        if matches!(why, JournalError::Sink(_)) {
+            state.failure.get_or_insert(why.clone());
+        }
+        let before = state.closed.clone();
+        state.closed.get_or_insert(why);
+        self.shut.store(1, Ordering::Release);
+        self.changed.notify_all();
+        before
+    }
+
+    pub(super) fn closed(&self) -> Option<JournalError> {
+        if self.shut.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.lock().closed.clone()
+    }
+
+    /// What went wrong with the sink.
+    pub(super) fn failure(&self) -> Option<JournalError> {
+        self.lock().failure.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reserved {
+    /// One place now belongs to a record; the writer gives it back.
+    pub(super) fn use_one(&mut self) {
+        debug_assert!(self.left > 0, "recorded more than was reserved");
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.room.give_back(self.left);
+    }
+}

@@ -1,0 +1,214 @@
+//! The state of budgets across a restart, by stable identity.
+//!
+//! ```text
+//! {"format":1,"saved":1764547200000000000,"effects":[{"effect":"Search","quotas":["rate 100 per 60000000000ns burst 100"]}]}
+//! {"effect":"Search","key":"616c696365","quota":"rate 100 per 60000000000ns burst 100","owed":120000,"units_per_token":600000}
+//! 9f86d081884c7d65...                        SHA-256 of what is before it
+//! ```
+//! A line a bucket that is not full, with what it owes. The first line says what the state covers: a key of a covered quota
+//! without a line has a full bucket; a quota that is not covered begins empty for every key.
+
+use super::budget::{Budget, Quota};
+use super::error::EffectsError;
+use super::journal::Entry;
+use crate::key::KeyBytes;
+use crate::table::limits::State;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct First {
+    format: u32,
+    saved: u64,
+    effects: Vec<Covered>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Covered {
+    effect: String,
+    quotas: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bucket {
+    effect: String,
+    key: String,
+    quota: String,
+    owed: u64,
+    units_per_token: u64,
+}
+
+/// What became of a state that was to be restored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Buckets that are as they were, refilled for the time since.
+    pub buckets: usize,
+    /// Quotas whose every bucket begins empty instead, and why.
+    pub begun_empty: Vec<BegunEmpty>,
+    /// Buckets of the state whose quota is not in the policy any more.
+    pub left_out: usize,
+}
+
+/// A quota that begins empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BegunEmpty {
+    /// The effect.
+    pub effect: String,
+    /// The quota's definition.
+    pub quota: String,
+    /// Why its buckets are not as they were.
+    pub why: String,
+}
+
+/// A state that was read, or what is wrong with it.
+pub(super) struct Saved(Result<(First, Vec<Bucket>), String>);
+
+/// The state of all budgets at `now`.
+pub(super) fn save(budgets: &[Budget], epoch: u64, now: u64) -> Vec<u8> {
+    let covered = |budget: &Budget| Covered {
+        effect: budget.tool.clone(),
+        quotas: budget.quotas.iter().map(|quota| quota.definition.clone()).collect(),
+    };
+    let first =
+        First { format: 1, saved: epoch.saturating_add(now), effects: budgets.iter().map(covered).collect() };
+    let mut state = Vec::new();
+    line(&mut state, &first);
+    for budget in budgets {
+        for quota in &budget.quotas {
+            let arithmetic = quota.table.limits.arithmetic(0, 0);
+            quota.table.for_each_live(|_, key, word| {
+                let mark = quota.table.limits.read(word).mark(0);
+                let owed = mark.saturating_sub(arithmetic.accrued(now));
+                if owed > 0 {
+                    let bucket = Bucket {
+                        effect: budget.tool.clone(),
+                        key: super::hex::encode(&key),
+                        quota: quota.definition.clone(),
+                        owed,
+                        units_per_token: arithmetic.units_per_token(),
+                    };
+                    line(&mut state, &bucket);
+                }
+            });
+        }
+    }
+    let sum = super::hex::encode(&Sha256::digest(&state));
+    state.extend_from_slice(sum.as_bytes());
+    state.push(b'\n');
+    state
+}
+
+fn line(state: &mut Vec<u8>, object: &impl Serialize) {
+    serde_json::to_writer(&mut *state, object).expect("texts and numbers are JSON, and memory takes them");
+    state.push(b'\n');
+}
+
+impl Saved {
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        Self(read(bytes))
+    }
+
+    /// Does the state say anything about that quota?
+    pub(super) fn knows(&self, effect: &str, definition: &str) -> bool {
+        self.0.as_ref().is_ok_and(|(first, _)| {
+            let covered = first.effects.iter().find(|covered| covered.effect == effect);
+            covered.is_some_and(|covered| covered.quotas.iter().any(|quota| quota == definition))
+        })
+    }
+
+    /// Gives the buckets of the state to the budgets. Returns what to record of it, too.
+    pub(super) fn seed(
+        &self,
+        budgets: &[Budget],
+        epoch: u64,
+        now: u64,
+    ) -> Result<(Restored, Vec<Entry>), EffectsError> {
+        let mut restored = Restored::default();
+        let mut entries = Vec::new();
+        for budget in budgets {
+            for quota in budget.quotas.iter().filter(|quota| !self.knows(&budget.tool, &quota.definition)) {
+                let why = match &self.0 {
+                    Err(why) => why.clone(),
+                    Ok(_) => "the state does not know this quota: it is new, or was changed".to_owned(),
+                };
+                let (effect, quota) = (budget.tool.clone(), quota.definition.clone());
+                restored.begun_empty.push(BegunEmpty { effect, quota, why });
+            }
+        }
+        let Ok((first, buckets)) = &self.0 else { return Ok((restored, entries)) };
+        // A wall clock that was set back gives nothing for the time since.
+        let since = epoch.saturating_add(now).saturating_sub(first.saved);
+        for bucket in buckets {
+            let found = budgets.iter().enumerate().find_map(|(effect, budget)| {
+                let quota = budget.quotas.iter().position(|quota| quota.definition == bucket.quota)?;
+                (budget.tool == bucket.effect).then_some((effect, quota))
+            });
+            let Some((effect, number)) = found else {
+                restored.left_out += 1;
+                continue;
+            };
+            let quota = &budgets[effect].quotas[number];
+            let key = super::hex::decode(&bucket.key).unwrap_or_default(); // checked when it was read
+            let mark = mark_after(quota, bucket, since, now);
+            if mark <= quota.table.limits.arithmetic(0, 0).accrued(now) {
+                restored.buckets += 1;
+                continue;
+            }
+            if !quota.table.seed(&quota.table.pack(0, &key), mark) {
+                return Err(EffectsError::StateTooLarge {
+                    tool: budgets[effect].tool.clone(),
+                    quota: quota.definition.clone(),
+                });
+            }
+            restored.buckets += 1;
+            let mut bytes = KeyBytes::default();
+            bytes.raw(&key);
+            let state = State { mark, refunded: 0 };
+            entries.push(Entry::Restore { at: now, effect, key: bytes, quota: number, state });
+        }
+        Ok((restored, entries))
+    }
+}
+
+/// Where the mark of a bucket lies that owed something when it was saved, `since` nanoseconds ago.
+fn mark_after(quota: &Quota, bucket: &Bucket, since: u64, now: u64) -> u64 {
+    let line = quota.table.limits.arithmetic(0, 0);
+    // In this engine's units, rounded up: what is owed is never forgotten.
+    let owed = u128::from(bucket.owed) * u128::from(line.units_per_token());
+    let owed =
+        owed.div_ceil(u128::from(bucket.units_per_token.max(1))).min(u128::from(line.capacity_units()));
+    let owed = owed as u64; // at most the capacity
+    // The line's grid lies in wall-clock time, before this clock's start too.
+    let refilled = match now.checked_sub(since) {
+        Some(then) => line.accrued(now) - line.accrued(then),
+        None => line.released_before(now, since),
+    };
+    line.accrued(now).saturating_add(owed.saturating_sub(refilled))
+}
+
+fn read(bytes: &[u8]) -> Result<(First, Vec<Bucket>), String> {
+    let damaged = |what: &str| format!("the saved state cannot be read: {what}");
+    // The last line, of 64 digits, is the checksum of what is before it.
+    let at = bytes.len().checked_sub(65).ok_or_else(|| damaged("it is too short"))?;
+    let (content, sum) = bytes.split_at(at);
+    if sum != format!("{}\n", super::hex::encode(&Sha256::digest(content))).as_bytes() {
+        return Err(damaged("its checksum is another"));
+    }
+    let mut lines = content.split_inclusive(|&byte| byte == b'\n');
+    let first: First = serde_json::from_slice(lines.next().unwrap_or_default())
+        .map_err(|error| damaged(&error.to_string()))?;
+    if first.format != 1 {
+        return Err(damaged(&format!("its format is {}, accepted: 1", first.format)));
+    }
+    let buckets: Vec<Bucket> = lines
+        .map(serde_json::from_slice)
+        .collect::<Result<_, _>>()
+        .map_err(|error| damaged(&error.to_string()))?;
+    if buckets.iter().any(|bucket| super::hex::decode(&bucket.key).is_none()) {
+        return Err(damaged("a key is no hex"));
+    }
+    Ok((first, buckets))
+}

@@ -1,0 +1,249 @@
+//! Deferred calls.
+
+use crate::fixture::*;
+
+fn deferring(quota: QuotaRule) -> EffectRule {
+    rule([quota.on_exhausted(OnExhausted::Defer)])
+}
+
+fn ticket(answer: Result<Outcome<usize>, EffectError>) -> Ticket {
+    match answer {
+        Err(EffectError::EffectDeferred { ticket, .. }) => ticket,
+        other => panic!("not deferred: {other:?}"),
+    }
+}
+
+fn file(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("tollgate-deferred-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join("deferred.log")
+}
+
+#[test]
+fn a_deferred_call_is_emitted_when_it_is_due_and_not_before() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(1, MINUTE)), &clock);
+    let (gate, runs) = counted(&effects);
+    gate.call(Call::of("alice"), &"now".into()).unwrap().done().unwrap();
+    let ticket = ticket(gate.call(Call::of("alice"), &"later".into()));
+    assert_eq!(gate.next_due(), Some(ns(MINUTE)));
+    clock.advance(MINUTE - Duration::from_nanos(1));
+    assert!(gate.run_due(effects.now()).emitted.is_empty());
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(gate.run_due(effects.now()).emitted, [(ticket, 5)]);
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    assert!(effects.deferred().is_empty() && gate.run_due(u64::MAX).emitted.is_empty());
+}
+
+#[test]
+fn due_calls_take_their_permits_like_anyone_else_so_no_more_is_emitted_than_the_quota_has() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(2, MINUTE)), &clock);
+    let (gate, runs) = counted(&effects);
+    let call = || gate.call(Call::of("alice"), &"q".into());
+    call().unwrap().done().unwrap();
+    call().unwrap().done().unwrap();
+    let tickets: Vec<Ticket> = (0..5).map(|_| ticket(call())).collect();
+    clock.advance(MINUTE);
+    let _somebody_else = permit(&gate, 1);
+    let report = gate.run_due(effects.now());
+    assert_eq!(report.emitted, [(tickets[0], 1)]);
+    let later: Vec<Ticket> = report.postponed.iter().map(|&(ticket, _)| ticket).collect();
+    assert_eq!(later, tickets[1..]);
+    assert!(report.postponed.iter().all(|&(_, at)| at == ns(MINUTE) + ns(SECOND * 30)));
+    assert_eq!(runs.load(Ordering::Relaxed), 3);
+    // Asked for a time that has not come yet, it finds the quota still exhausted.
+    assert!(gate.run_due(u64::MAX).emitted.is_empty());
+}
+
+#[test]
+fn calls_are_one_only_under_one_id_and_two_different_calls_never() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(1, MINUTE)), &clock);
+    let (gate, runs) = counted(&effects);
+    let _first = permit(&gate, 1);
+    let call = |id: Option<&str>, text: &str| {
+        let call = Call::of("alice");
+        gate.call(id.into_iter().fold(call, |call, id| call.coalesce(id)), &text.to_owned())
+    };
+    let (a, b) = (ticket(call(None, "same")), ticket(call(None, "same")));
+    assert_ne!(a, b, "without an id");
+    let c = ticket(call(Some("id"), "same"));
+    assert_eq!(c, ticket(call(Some("id"), "same")));
+    let conflict = call(Some("id"), "another").unwrap_err();
+    let is_conflict = |error: &EffectError| matches!(error, EffectError::NotDeferred { error: LedgerError::Conflict { ticket, .. }, .. } if *ticket == c);
+    assert!(is_conflict(&conflict), "{conflict}");
+    let other_key = gate.call(Call::of("bob").coalesce("id"), &"same".into());
+    assert_eq!(other_key.unwrap(), Outcome::Done(4), "another key's id is another id");
+    // Tokens are there again, and the kept call is still the one.
+    clock.advance(MINUTE);
+    assert_eq!(c, ticket(call(Some("id"), "same")));
+    let ran = runs.load(Ordering::Relaxed);
+    gate.run_due(effects.now());
+    assert_eq!(runs.load(Ordering::Relaxed), ran + 1);
+}
+
+#[test]
+fn a_full_ledger_refuses_and_forgets_nobody() {
+    let clock = ManualClock::new();
+    let by_rows = DeferredLedger::in_memory().capacity(2);
+    let by_bytes = DeferredLedger::in_memory().capacity_bytes(2 * ("Search".len() + "alice".len() + 1));
+    for ledger in [by_rows, by_bytes] {
+        let effects = builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build().unwrap();
+        let (gate, _) = counted(&effects);
+        let _first = permit(&gate, 1);
+        let call = || gate.call(Call::of("alice"), &"q".into());
+        let kept = [ticket(call()), ticket(call())];
+        let error = call().unwrap_err();
+        assert!(
+            matches!(
+                error,
+                EffectError::NotDeferred { error: LedgerError::Full { rows: 2, .. }, retry_at: Some(_), .. }
+            ),
+            "{error}"
+        );
+        assert_eq!(effects.deferred().iter().map(|call| call.ticket).collect::<Vec<_>>(), kept);
+    }
+}
+
+#[test]
+fn what_can_never_be_due_is_blocked_instead_of_kept() {
+    let clock = ManualClock::new();
+    let hours = AllowedHours::new("09:00", "10:00", "UTC").unwrap().outside(OnExhausted::Defer);
+    let gate = gate(deferring(QuotaRule::rate(1, MINUTE)).hours(hours), &clock);
+    clock.set(u64::MAX - 1);
+    let answer = gate.call(Call::of("alice"), &"q".into()).unwrap_err();
+    assert!(!matches!(answer, EffectError::EffectDeferred { .. }), "{answer}");
+}
+
+#[test]
+fn a_ledger_in_a_file_survives_a_restart_with_its_payloads() {
+    let path = file("restart");
+    let at = std::time::UNIX_EPOCH;
+    let kept = {
+        let clock = ManualClock::new();
+        let ledger = DeferredLedger::at(&path);
+        let effects = builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build().unwrap();
+        let (gate, _) = counted(&effects);
+        let _first = permit(&gate, 1);
+        ["one", "three"].map(|text| ticket(gate.call(Call::of("alice"), &text.to_owned())))
+    };
+    // The next process begins 30 s later, on a clock of its own; the calls are due at 60 s of wall-clock time.
+    let clock = ManualClock::new();
+    let effects = builder(deferring(QuotaRule::rate(5, MINUTE)), &clock)
+        .ledger(DeferredLedger::at(&path))
+        .starts_at(at + SECOND * 30)
+        .build()
+        .unwrap();
+    assert_eq!(effects.reopened(), &Reopened { waiting: 2, uncertain: 0, cut: 0 });
+    let (gate, _) = counted(&effects);
+    assert_eq!(gate.next_due(), Some(ns(SECOND * 30)));
+    assert!(gate.run_due(ns(SECOND * 30) - 1).emitted.is_empty());
+    clock.advance(SECOND * 30);
+    assert_eq!(gate.run_due(effects.now()).emitted, [(kept[0], 3), (kept[1], 5)]);
+    drop((gate, effects));
+    let again = builder(deferring(QuotaRule::rate(5, MINUTE)), &clock).ledger(DeferredLedger::at(&path));
+    assert_eq!(again.build().unwrap().reopened(), &Reopened::default());
+}
+
+#[test]
+fn a_torn_last_line_is_cut_and_damage_elsewhere_is_named() {
+    let path = file("torn");
+    let clock = ManualClock::new();
+    let open = || {
+        let ledger = DeferredLedger::at(&path);
+        builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build()
+    };
+    {
+        let effects = open().unwrap();
+        let (gate, _) = counted(&effects);
+        let _first = permit(&gate, 1);
+        for text in ["a", "b", "c"] {
+            ticket(gate.call(Call::of("alice"), &text.to_owned()));
+        }
+    }
+    let whole = std::fs::read(&path).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap() + 1;
+    for cut in last..whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let reopened = open().unwrap().reopened().clone();
+        assert_eq!(reopened, Reopened { waiting: 2, uncertain: 0, cut: (cut - last) as u64 });
+    }
+    for at in [3, last / 2, last - 3] {
+        let mut altered = whole.clone();
+        altered[at] ^= 1;
+        std::fs::write(&path, &altered).unwrap();
+        let error = open().unwrap_err();
+        assert!(matches!(error, EffectsError::Ledger(LedgerError::Damaged { .. })), "{error}");
+    }
+}
+
+#[test]
+fn an_emission_that_began_and_did_not_end_is_uncertain_and_not_run_again_by_itself() {
+    let path = file("uncertain");
+    let clock = ManualClock::new();
+    let open = || {
+        let ledger = DeferredLedger::at(&path);
+        builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build().unwrap()
+    };
+    let kept = {
+        let effects = open();
+        let gate = effects.gate::<Search>(|_| panic!("dies in the middle")).unwrap();
+        drop(permit(&gate, 1));
+        let ticket = ticket(gate.call(Call::of("alice"), &"q".into()));
+        clock.advance(MINUTE);
+        let run = std::panic::AssertUnwindSafe(|| gate.run_due(effects.now()));
+        assert!(std::panic::catch_unwind(run).is_err());
+        ticket
+    };
+    let effects = open();
+    let (gate, runs) = counted(&effects);
+    assert_eq!(effects.uncertain().iter().map(|call| call.ticket).collect::<Vec<_>>(), [kept]);
+    clock.advance(MINUTE);
+    assert!(gate.run_due(effects.now()).emitted.is_empty());
+    assert!(effects.requeue(kept).unwrap() && !effects.requeue(kept).unwrap());
+    assert_eq!(gate.run_due(effects.now()).emitted, [(kept, 1)]);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    assert!(!effects.forget(kept).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ledger_has_one_owner() {
+    let path = file("owner");
+    let clock = ManualClock::new();
+    let open =
+        || builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(DeferredLedger::at(&path)).build();
+    let first = open().unwrap();
+    assert!(matches!(open().unwrap_err(), EffectsError::Ledger(LedgerError::InUse { .. })));
+    drop(first);
+    open().unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_written_keeps_nothing_and_says_so() {
+    let path = file("folder").join("missing").join("deferred.log");
+    let clock = ManualClock::new();
+    let ledger = DeferredLedger::at(path);
+    let error = builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build().unwrap_err();
+    assert!(matches!(error, EffectsError::Ledger(LedgerError::Io { .. })), "{error}");
+}
+
+#[test]
+fn many_threads_that_run_what_is_due_emit_each_call_once() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(100, MINUTE)), &clock);
+    let (gate, runs) = counted(&effects);
+    let _all = permit(&gate, 100);
+    for _ in 0..50 {
+        ticket(gate.call(Call::of("alice"), &"q".into()));
+    }
+    clock.advance(MINUTE);
+    let emitted: usize = std::thread::scope(|scope| {
+        let run = || gate.run_due(effects.now()).emitted.len();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((emitted, runs.load(Ordering::Relaxed)), (50, 50));
+}
