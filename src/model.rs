@@ -2,7 +2,7 @@
 //! `--cfg tollgate_shuttle` only.
 
 use crate::key::Key;
-use crate::limiter::{LimitSet, Limiter};
+use crate::limiter::{InFlight, LimitSet, Limiter, Pools};
 use crate::plan::Plan;
 use crate::quota::Quota;
 use crate::refund::{Receipt, refund};
@@ -54,6 +54,18 @@ impl Hooks for Table {
 }
 
 impl<K: Key + ?Sized> Modelled for Limiter<K> {
+    fn table(&self) -> &dyn Hooks {
+        self.table_for_models()
+    }
+}
+
+impl<K: Key + ?Sized> Modelled for InFlight<K> {
+    fn table(&self) -> &dyn Hooks {
+        self.table_for_models()
+    }
+}
+
+impl<K: Key + ?Sized> Modelled for Pools<K> {
     fn table(&self) -> &dyn Hooks {
         self.table_for_models()
     }

@@ -272,7 +272,7 @@ impl<'t> Plan<'t> {
     }
 
     /// What was drawn, once it was.
-    fn admissions(&self) -> Committed {
+    pub(crate) fn admissions(&self) -> Committed {
         let mut admissions = Committed::default();
         for draw in &self.draws {
             let cell = &self.cells[draw.cell];

@@ -7,6 +7,9 @@
 //!
 //! > refund = clamp((top - (R now - R at the draw)) - accrued(t), 0, cost); `mark' = mark - refund`, `R' = R + refund`.
 //!
+//! Of a bucket that time never refills everything comes back, in whatever order: its intervals lie nowhere in time, and its
+//! mark is only the sum of what is out.
+//!
 //! A mark never falls below `accrued(t)` by that: it is at least `top` less what was refunded since. A word never repeats,
 //! since `R` only grows within a life of the bucket. When `R` has no room for more, nothing more is refunded. A bucket whose
 //! life ended since the draw was full at some time since, so there is nothing left to refund.
@@ -110,9 +113,14 @@ impl Table {
         let since = before.refunded.saturating_sub(receipt.before.refunded); // it only grows
         let since = if seeded_bug!("refunds-ignored") { 0 } else { since };
         let owed = receipt.to.saturating_sub(since);
-        let left = owed.saturating_sub(buckets.arithmetic(0).accrued(now));
+        let (line, cost) = (buckets.arithmetic(0), receipt.to - receipt.from);
+        let left = if line.refills() || seeded_bug!("release-by-place") {
+            owed.saturating_sub(line.accrued(now))
+        } else {
+            cost
+        };
         let room = self.limits.most_refunded() - before.refunded;
-        let back = left.min(receipt.to - receipt.from).min(room);
+        let back = left.min(cost).min(room);
         let counted = if seeded_bug!("refund-uncounted") { 0 } else { back };
         let after = State { mark: before.mark - back, refunded: before.refunded + counted };
         (back > 0).then_some(Refunded { before, after })

@@ -1,8 +1,12 @@
 //! Keyed limiters for anybody: one quota ([`Limiter`]), or several drawn on together ([`LimitSet`]).
 
+mod in_flight;
+mod pools;
 mod set;
 
 pub use crate::table::limits::Keep;
+pub use in_flight::{InFlight, InFlightBuilder, InFlightPermit};
+pub use pools::{Pooled, Pools, PoolsBuilder, Share};
 pub use set::{LimitSet, LimitSetBuilder};
 
 use crate::key::{Key, KeyBytes, encoded};

@@ -83,6 +83,11 @@ impl LimitSet {
         self.table.reconfigure(self.number(limit), quota, keep)
     }
 
+    /// The clock's time.
+    pub(crate) fn now(&self) -> u64 {
+        self.table.clock.now()
+    }
+
     fn number(&self, limit: usize) -> u32 {
         let limits = self.table.limits.count();
         assert!(limit < limits, "limit number {limit} of a set of {limits}");
@@ -146,6 +151,11 @@ impl LimitSetBuilder {
     /// The clock; a [`MonotonicClock`](crate::time::MonotonicClock) if not set.
     pub fn clock<C: Clock>(mut self, clock: C) -> Self {
         self.shared.clock = EngineClock::new(clock);
+        self
+    }
+
+    pub(crate) fn engine_clock(mut self, clock: EngineClock) -> Self {
+        self.shared.clock = clock;
         self
     }
 

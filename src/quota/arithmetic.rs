@@ -185,6 +185,11 @@ impl Arithmetic {
         u64::try_from(steps).unwrap_or(0).saturating_mul(self.units_per_step)
     }
 
+    /// Does time ever release anything?
+    pub(crate) fn refills(&self) -> bool {
+        self.units_per_step > 0
+    }
+
     /// Nanoseconds of one step of the line.
     #[cfg(feature = "effects")]
     pub(crate) fn step(&self) -> u64 {

@@ -3,13 +3,14 @@
 mod commit;
 mod draw;
 mod insert;
+mod pools;
 mod rebuild;
 mod refund;
 
 use crate::explore::Model;
 
 pub fn all() -> Vec<Model> {
-    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS, refund::MODELS]
+    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS, refund::MODELS, pools::MODELS]
         .into_iter()
         .flatten()
         .copied()

@@ -2,6 +2,7 @@
 
 use crate::explore::Model;
 use crate::fixture::*;
+use tollgate::limiter::InFlight;
 use tollgate::model::Refundable;
 
 pub const MODELS: &[Model] = &[
@@ -34,6 +35,12 @@ pub const MODELS: &[Model] = &[
         proves: "a refund gives nothing to the bucket that took its own one's cell",
         bounds: [3, 3],
         execution: refund_after_life,
+    },
+    Model {
+        name: "in-flight",
+        proves: "no more is under way than may be, and when all is over everything is free, in whatever order it ends",
+        bounds: [3, 3],
+        execution: in_flight,
     },
 ];
 
@@ -118,4 +125,23 @@ fn refund_after_life() {
     thread.join().unwrap();
     a.audit();
     assert_eq!(a.peek(2), 3);
+}
+
+fn in_flight() {
+    let limit = InFlight::<u8>::builder(2).bucket_cap(1).build().unwrap();
+    let first = limit.enter(&1).unwrap();
+    let other = limit.clone();
+    let thread = thread::spawn(move || {
+        let entered = other.enter(&1);
+        drop(first);
+        entered.is_ok()
+    });
+    let mine = limit.enter(&1);
+    // One was under way, so at least one of the two had room.
+    let entered = mine.is_ok();
+    drop(mine);
+    assert!(thread.join().unwrap() | entered);
+    limit.audit();
+    assert_eq!(limit.free(&1), 2);
+    let _another = limit.enter_n(&2, 2).expect("the one cell is free again");
 }
