@@ -12,7 +12,6 @@
 
 use crate::commit::{self, Entry};
 use crate::key::KeyBytes;
-use crate::quota::Decision;
 use crate::refund::Receipt;
 use crate::refusal::{Reason, Refusal};
 use crate::sync::seeded_bug;
@@ -20,7 +19,7 @@ use crate::table::Table;
 use crate::table::cell::{Cell, PackedKey};
 use crate::table::draw::{Admission, Backoff, Worst};
 use crate::table::insert::{Fresh, Hand};
-use crate::table::limits::{Buckets, Costs, LaneDraw, State};
+use crate::table::limits::{Buckets, Costs, LaneDraw};
 use crate::table::lookup::{Find, Hit};
 use crate::word::Word;
 use smallvec::SmallVec;
@@ -228,26 +227,6 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// Judges all draws at one instant and takes nothing: would they be refused? ([`refusals`](Self::refusals) says which.)
-    pub(crate) fn would_be_refused(&mut self) -> bool {
-        loop {
-            if !self.load() {
-                continue;
-            }
-            if self.judge().is_none() {
-                return false;
-            }
-            if self.confirm() {
-                return true;
-            }
-        }
-    }
-
-    /// The time at which the draws were judged last. 0 for a plan without draws.
-    pub(crate) fn judged_at(&self) -> u64 {
-        self.cells.first().map_or(0, |cell| cell.now)
-    }
-
     /// Once all was drawn: what each draw leaves behind, in the order in which they were added. Of draws on refundable
     /// buckets, each on its own.
     pub(crate) fn receipts(&self) -> impl Iterator<Item = Receipt> {
@@ -257,17 +236,6 @@ impl<'t> Plan<'t> {
             let LaneDraw { from, to } = draw.lanes[0];
             let before = cell.owner.limits.read(word).state();
             Receipt { cell: found.cell, life: word, hash: cell.hash, before, from, to }
-        })
-    }
-
-    /// Once the plan was refused by exhausted limits: every draw of its last stage that does not fit, counted in the order
-    /// in which they were added, with what its bucket was found to be. Of draws on refundable buckets, each on its own.
-    pub(crate) fn refusals(&self) -> impl Iterator<Item = (usize, State, Decision)> {
-        self.draws.iter().enumerate().filter_map(|(number, draw)| {
-            let cell = &self.cells[draw.cell];
-            let mut buckets = cell.read();
-            let state = buckets.state();
-            buckets.draw(0, draw.costs[0], cell.now).err().map(|decision| (number, state, decision))
         })
     }
 
@@ -521,6 +489,43 @@ impl<'t> Plan<'t> {
         });
         // SAFETY: the plan borrows every table it draws on.
         unsafe { commit::commit(entries) }
+    }
+}
+
+/// What effects ask of a plan besides.
+#[cfg(feature = "effects")]
+impl Plan<'_> {
+    /// Judges all draws at one instant and takes nothing: would they be refused? ([`refusals`](Self::refusals) says which.)
+    pub(crate) fn would_be_refused(&mut self) -> bool {
+        loop {
+            if !self.load() {
+                continue;
+            }
+            if self.judge().is_none() {
+                return false;
+            }
+            if self.confirm() {
+                return true;
+            }
+        }
+    }
+
+    /// The time at which the draws were judged last. 0 for a plan without draws.
+    pub(crate) fn judged_at(&self) -> u64 {
+        self.cells.first().map_or(0, |cell| cell.now)
+    }
+
+    /// Once the plan was refused by exhausted limits: every draw of its last stage that does not fit, counted in the order
+    /// in which they were added, with what its bucket was found to be. Of draws on refundable buckets, each on its own.
+    pub(crate) fn refusals(
+        &self,
+    ) -> impl Iterator<Item = (usize, crate::table::limits::State, crate::quota::Decision)> {
+        self.draws.iter().enumerate().filter_map(|(number, draw)| {
+            let cell = &self.cells[draw.cell];
+            let mut buckets = cell.read();
+            let state = buckets.state();
+            buckets.draw(0, draw.costs[0], cell.now).err().map(|decision| (number, state, decision))
+        })
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Workload {
     Series,
     /// Both guards, one commit.
     Atomic,
+    /// A permit and its emission, with and without a journal.
+    Effect,
     /// A table full of live buckets, and only newcomers.
     Full,
     /// Every call a new key, each refilled soon.
@@ -31,7 +33,7 @@ pub enum Workload {
 
 impl Workload {
     /// All, in the order in which they run.
-    pub const ALL: [Workload; 10] = [
+    pub const ALL: [Workload; 11] = [
         Workload::Memory,
         Workload::Pair,
         Workload::Single,
@@ -39,6 +41,7 @@ impl Workload {
         Workload::Agent,
         Workload::Series,
         Workload::Atomic,
+        Workload::Effect,
         Workload::Full,
         Workload::Churn,
         Workload::Floor,
@@ -54,6 +57,7 @@ impl Workload {
             Workload::Agent => "agent",
             Workload::Series => "series",
             Workload::Atomic => "atomic",
+            Workload::Effect => "effect",
             Workload::Full => "full",
             Workload::Churn => "churn",
             Workload::Floor => "floor",

@@ -194,6 +194,7 @@ impl Limits {
     }
 
     /// Where the mark of a new bucket of the refundable limit begins at least.
+    #[cfg(feature = "effects")]
     pub(crate) fn floor(&self) -> u64 {
         match &self.kind {
             Kind::Refundable(limit) => limit.floor,

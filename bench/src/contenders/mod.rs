@@ -2,6 +2,7 @@
 //! (and as much spend as one call costs), so slow beside a round that what a round has drawn stays drawn.
 
 pub mod dashmap;
+pub mod effects;
 pub mod governor;
 pub mod guards;
 pub mod limiters;

@@ -6,7 +6,7 @@
 
 use crate::call::Calls;
 use crate::contenders::guards::{self, Whose};
-use crate::contenders::{Clock, dashmap, governor, limiters};
+use crate::contenders::{Clock, dashmap, effects, governor, limiters};
 use crate::error::BenchError;
 use crate::expect::{Checked, Expected, Phase};
 use crate::options::Sizes;
@@ -180,6 +180,22 @@ pub fn atomic(sizes: &Sizes, threads: usize) -> Vec<Box<dyn Contender>> {
             ("series-coarse", guards::pipeline(Engine, Coarse, sizes.table, false)),
             ("baseline-std", guards::pipeline(Baseline, Std, sizes.table, false)),
             ("baseline-coarse", guards::pipeline(Baseline, Coarse, sizes.table, false)),
+        ],
+    )
+}
+
+/// A permit and its emission, beside a `Limiter` that only says yes.
+pub fn effect(sizes: &Sizes, threads: usize) -> Vec<Box<dyn Contender>> {
+    let calls = Calls::random(threads, sizes.keys, sizes.agents);
+    listed(
+        Workload::Effect,
+        calls,
+        vec![
+            ("tollgate-coarse", effects::emitted(Coarse, sizes.table, false)),
+            ("tollgate-std", effects::emitted(Std, sizes.table, false)),
+            ("journal-coarse", effects::emitted(Coarse, sizes.table, true)),
+            ("journal-std", effects::emitted(Std, sizes.table, true)),
+            ("limiter-coarse", limiters::single(Engine, Coarse, sizes.table)),
         ],
     )
 }

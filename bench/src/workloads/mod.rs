@@ -27,6 +27,7 @@ pub fn contenders(
         Workload::Agent => hit::agent(sizes, threads),
         Workload::Series => hit::series(sizes, threads),
         Workload::Atomic => hit::atomic(sizes, threads),
+        Workload::Effect => hit::effect(sizes, threads),
         Workload::Full => full::contenders(sizes, threads)?,
         Workload::Churn => churn::contenders(sizes, threads),
         Workload::Floor => floor::contenders(sizes),
