@@ -133,7 +133,7 @@ impl Budget {
         for quota in &self.quotas {
             plan.draw(&quota.table, 0, 0, [cost, 0], |bytes| bytes.raw(key));
         }
-        if !self.is_open(clock.now(), epoch) {
+        if self.hours.is_some() && !self.is_open(clock.now(), epoch) {
             // Closed: nothing is drawn, and the quotas only say when they would allow it.
             let exhausted = plan.would_be_refused();
             return Err(self.refusal(&plan, if exhausted { Why::Exhausted } else { Why::Hours }, epoch));
