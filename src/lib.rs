@@ -93,6 +93,11 @@ pub use plan::{Committed, Plan, PlanRefused};
 pub use refusal::{LimitName, Reason, Refusal};
 pub use table::draw::Admission;
 
+/// The examples of docs/effects.md, compiled.
+#[cfg(all(doctest, feature = "effects"))]
+#[doc = include_str!("../docs/effects.md")]
+struct EffectsPage;
+
 /// The README's examples, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
