@@ -67,6 +67,7 @@ pub mod limiter;
 pub mod plan;
 pub mod quota;
 pub mod time;
+pub mod wait;
 
 mod append;
 mod commit;
@@ -89,6 +90,7 @@ pub use limiter::{LimitSet, Limiter};
 pub use plan::{Committed, Plan, PlanRefused};
 pub use refusal::{LimitName, Reason, Refusal};
 pub use table::draw::Admission;
+pub use wait::{Acquire, AcquireError};
 
 /// The README's examples, compiled.
 #[cfg(doctest)]
