@@ -61,6 +61,8 @@
 
 pub mod baseline;
 pub mod guard;
+#[cfg(feature = "headers")]
+pub mod headers;
 pub mod kernel;
 pub mod key;
 pub mod limiter;
