@@ -69,7 +69,6 @@ pub mod limiter;
 pub mod plan;
 pub mod quota;
 pub mod time;
-pub mod wait;
 
 mod append;
 mod commit;
@@ -84,6 +83,7 @@ mod refusal;
 pub mod stall;
 mod sync;
 mod table;
+mod wait;
 mod word;
 
 pub use error::ConfigError;

@@ -37,11 +37,11 @@ pub(super) fn reset(value: &str, now: SystemTime) -> Result<Duration, Expected> 
 
 fn numeric(value: &str, now: SystemTime) -> Option<Duration> {
     let span = seconds(value)?;
-    let since_1970 = match span.as_secs() {
-        ..FIRST_EPOCH_SECOND => return Some(span),
-        ..FIRST_EPOCH_MILLI => span,
-        _ => decimal(value, 1_000_000)?,
-    };
+    if span.as_secs() < FIRST_EPOCH_SECOND {
+        return Some(span);
+    }
+    let in_seconds = span.as_secs() < FIRST_EPOCH_MILLI;
+    let since_1970 = if in_seconds { span } else { decimal(value, 1_000_000)? };
     match UNIX_EPOCH.checked_add(since_1970) {
         Some(at) => until(at, now),
         // Later than the system can say.

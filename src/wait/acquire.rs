@@ -5,6 +5,7 @@ use super::blocking::block_on;
 use super::queues::Place;
 use crate::key::{Key, KeyBytes, encoded};
 use crate::refusal::{Reason, Refusal};
+use crate::sync::seeded_bug;
 use crate::table::cell::PackedKey;
 use crate::time::{Alarm, nanos};
 use crate::{Admission, Limiter};
@@ -161,7 +162,8 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
         let clock = &limiter.table.clock;
         let Some(Waiting { place, alarm }) = &mut self.waiting else { unreachable!("it has joined") };
         // The waker is registered before the bucket is read: what changes after that wakes it.
-        let look = limiter.waiters.look(place, waker);
+        let registered = if seeded_bug!("waker-after-look") { Waker::noop() } else { waker };
+        let look = limiter.waiters.look(place, registered);
         // Before the draw: an alarm counted from here is early, if anything, and early is harmless.
         let now = clock.now();
         let came_now = alarm.is_none();
@@ -177,6 +179,9 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
                     None => return self.leave(Err(refusal.into())),
                 },
             }
+        }
+        if seeded_bug!("waker-after-look") {
+            limiter.waiters.look(place, waker);
         }
         if let Some(deadline) = deadline {
             if is_late || look.first || came_now {
