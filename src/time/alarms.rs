@@ -274,19 +274,41 @@ mod tests {
 
     #[test]
     fn no_alarm_is_passed_by_while_the_clock_moves() {
-        let now = Arc::new(AtomicU64::new(0));
-        for round in 1..2_000u64 {
-            let (count, waker) = counter();
-            let alarms = Alarms::new();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    now.fetch_max(round, Ordering::AcqRel);
+        const ROUNDS: u64 = 20_000;
+        let (now, turn, moved) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let alarms = Alarms::new();
+        let wait_for = |counter: &AtomicU64, round| {
+            for spins in 0u64.. {
+                if counter.load(Ordering::Acquire) >= round {
+                    break;
+                }
+                // Another thread may need this core.
+                if spins % 1_024 == 1_023 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    wait_for(&turn, round);
+                    (0..round % 61).for_each(|_| std::hint::spin_loop());
+                    now.store(round, Ordering::Release);
                     alarms.ring(round);
-                });
-                let alarm = alarms.set(round, &waker, || now.load(Ordering::Acquire));
-                std::mem::forget(alarm);
+                    moved.store(round, Ordering::Release);
+                }
             });
-            assert_eq!(count.0.load(Ordering::SeqCst), 1, "round {round}");
-        }
+            let (count, waker) = counter();
+            for round in 1..=ROUNDS {
+                turn.store(round, Ordering::Release);
+                let alarm = alarms.set(round, &waker, || now.load(Ordering::Acquire));
+                wait_for(&moved, round);
+                let rung = count.0.load(Ordering::SeqCst) as u64;
+                // The other thread must end, whatever happened.
+                if rung != round {
+                    turn.store(ROUNDS, Ordering::Release);
+                }
+                assert_eq!(rung, round, "an alarm was passed by");
+                drop(alarm);
+            }
+        });
     }
 }
