@@ -126,7 +126,7 @@ impl<K: Key + ?Sized> Limiter<K> {
     }
 
     /// Draws a cost above 0: first the penalty is looked at, then the bucket.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn draw(&self, key: &PackedKey<'_>, cost: u64) -> Result<Admission, Refusal> {
         if let Some(until) = self.penalties.until(key.bytes()) {
             return Err(self.penalized(key, cost, until));
@@ -203,7 +203,8 @@ impl<K: Key + ?Sized> Limiter<K> {
         &self.table
     }
 
-    /// Bytes reserved; pages that no key has touched cost nothing yet.
+    /// Bytes reserved for buckets and, once there was one, for penalties; pages that no key has touched cost nothing yet.
+    /// What calls that wait take comes on top.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.penalties.memory_bytes()
     }

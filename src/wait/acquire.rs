@@ -2,7 +2,7 @@
 
 use super::AcquireError;
 use super::blocking::block_on;
-use super::queues::Place;
+use super::queues::{Place, Waiters};
 use crate::key::{Key, KeyBytes, encoded};
 use crate::refusal::{Reason, Refusal};
 use crate::sync::seeded_bug;
@@ -26,7 +26,8 @@ pub struct Acquire<'a, K: Key + ?Sized> {
     key: &'a K,
     cost: u64,
     deadline: Option<u64>,
-    waiting: Option<Waiting>,
+    /// Boxed, so that a call that need not wait is small.
+    waiting: Option<Box<Waiting>>,
 }
 
 struct Waiting {
@@ -111,6 +112,7 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
     ///
     /// # Errors
     /// As the future: see [`Limiter::acquire`].
+    #[inline]
     pub fn blocking(self) -> Result<Admission, AcquireError> {
         // First without what a thread needs in order to wait.
         match self.at_once() {
@@ -120,30 +122,45 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
     }
 
     /// The answer, if this call need not wait. `None`: it has to queue.
-    #[inline]
+    #[inline(always)]
     fn at_once(&self) -> Option<Answer> {
+        let limiter = self.limiter;
+        if self.cost == 0 || self.deadline.is_some() {
+            return self.at_once_if_in_time();
+        }
+        let mut buffer = KeyBytes::default();
+        let key = limiter.table.pack(0, encoded(self.key, &mut buffer));
+        if limiter.waiters.any_at(key.hash, key.bytes()) {
+            return self.behind_others();
+        }
+        match limiter.draw(&key, self.cost) {
+            Ok(admission) => Some(Ok(admission)),
+            Err(refusal) => at_once_refused(refusal),
+        }
+    }
+
+    /// As [`at_once`](Self::at_once), for calls with a deadline, and those that cost nothing.
+    #[inline(never)]
+    fn at_once_if_in_time(&self) -> Option<Answer> {
         let limiter = self.limiter;
         if self.cost == 0 {
             return Some(limiter.check_n(self.key, 0).map_err(AcquireError::Refused));
         }
         let mut buffer = KeyBytes::default();
         let key = limiter.table.pack(0, encoded(self.key, &mut buffer));
-        if let Some(deadline) = self.deadline {
-            if limiter.table.clock.now() > deadline {
-                return Some(Err(self.too_early(&key, deadline)));
-            }
+        if let Some(deadline) = self.deadline.filter(|&deadline| limiter.table.clock.now() > deadline) {
+            return Some(Err(self.too_early(&key, deadline)));
         }
         if limiter.waiters.any_at(key.hash, key.bytes()) {
-            // Those behind it should not have to wait until it comes first to be told so.
-            return limiter.table.impossible(0, [self.cost, 0]).map(|refusal| Err(refusal.into()));
+            return self.behind_others();
         }
-        match limiter.draw(&key, self.cost) {
-            Ok(admission) => Some(Ok(admission)),
-            Err(refusal) => match wait_of(&refusal) {
-                Some(_) => None,
-                None => Some(Err(refusal.into())),
-            },
-        }
+        limiter.draw(&key, self.cost).map_or_else(at_once_refused, |admission| Some(Ok(admission)))
+    }
+
+    /// Others wait. Those behind a call that can never be admitted should not have to wait until it is told so.
+    #[cold]
+    fn behind_others(&self) -> Option<Answer> {
+        self.limiter.table.impossible(0, [self.cost, 0]).map(|refusal| Err(refusal.into()))
     }
 
     #[cold]
@@ -152,15 +169,18 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
         let mut buffer = KeyBytes::default();
         let key = self.limiter.table.pack(0, encoded(self.key, &mut buffer));
         let place = waiters.join(key.hash, key.bytes(), self.cost, waker)?;
-        self.waiting = Some(Waiting { place, alarm: None });
+        self.waiting = Some(Box::new(Waiting { place, alarm: None }));
         Ok(())
     }
 
     /// A poll of a call that has a place.
+    #[cold]
     fn go_on(&mut self, waker: &Waker) -> Poll<Answer> {
         let limiter = self.limiter;
         let clock = &limiter.table.clock;
-        let Some(Waiting { place, alarm }) = &mut self.waiting else { unreachable!("it has joined") };
+        let Some(Waiting { place, alarm }) = self.waiting.as_deref_mut() else {
+            unreachable!("it has joined")
+        };
         // The waker is registered before the bucket is read: what changes after that wakes it.
         let registered = if seeded_bug!("waker-after-look") { Waker::noop() } else { waker };
         let look = limiter.waiters.look(place, registered);
@@ -226,10 +246,24 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
     /// Gives up the place, if it has one.
     #[inline]
     fn give_up(&mut self) {
-        if let Some(Waiting { place, alarm }) = self.waiting.take() {
-            drop(alarm);
-            self.limiter.waiters.leave(&place);
+        if let Some(waiting) = self.waiting.take() {
+            leave(&self.limiter.waiters, *waiting);
         }
+    }
+}
+
+#[cold]
+fn leave(waiters: &Waiters, Waiting { place, alarm }: Waiting) {
+    drop(alarm);
+    waiters.leave(&place);
+}
+
+/// The answer to a call that was refused, unless it may wait.
+#[cold]
+fn at_once_refused(refusal: Refusal) -> Option<Answer> {
+    match wait_of(&refusal) {
+        Some(_) => None,
+        None => Some(Err(refusal.into())),
     }
 }
 

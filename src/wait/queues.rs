@@ -91,7 +91,7 @@ impl Waiters {
         let Some(shared) = self.shared.get() else { return false };
         let shard = &shared.shards[shard_of(hash)];
         // Acquire: whoever was told of a call that waits (it returned `Pending`, and that was passed on) sees it here.
-        shard.waiting.load(Ordering::Acquire) != 0 && shard.with(|queues| queues.contains_key(key))
+        shard.waiting.load(Ordering::Acquire) != 0 && shard.has(key)
     }
 
     /// Goes to the end of the queue.
@@ -221,6 +221,11 @@ impl Shared {
 impl Shard {
     fn new() -> Self {
         Self { waiting: AtomicU64::new(0), queues: Mutex::new(Queues::default()) }
+    }
+
+    #[cold]
+    fn has(&self, key: &[u8]) -> bool {
+        self.with(|queues| queues.contains_key(key))
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Queues) -> T) -> T {
