@@ -283,6 +283,22 @@ fn a_call_behind_others_is_refused_at_its_deadline_if_they_hold_it_up() {
 }
 
 #[test]
+fn one_that_cannot_be_in_time_any_more_does_not_count_for_those_behind_it() {
+    let clock = ManualClock::new();
+    let limiter = drained(&clock);
+    let mut first = Task::new(limiter.acquire("k").cost(3).within(ms(1_500)));
+    assert!(first.poll().is_none());
+    clock.advance(ms(500));
+    limiter.check("k").unwrap();
+    // The first would fit at 2,000 ms, after its deadline, but has not seen that yet.
+    let mut second = Task::new(limiter.acquire("k").within(ms(500)));
+    assert!(second.poll().is_none());
+    clock.advance(ms(500));
+    drop(first);
+    assert_eq!(second.run().unwrap().unwrap().at, 1_000 * MS);
+}
+
+#[test]
 fn a_deadline_in_the_past_is_refused_though_there_are_tokens() {
     let clock = ManualClock::at(5);
     let limiter = three_and_two(&clock);

@@ -152,8 +152,12 @@ impl Model {
         let mut bucket = self.buckets[key];
         let mut at = self.now;
         for call in self.queues[key].iter().take(before) {
-            at = bucket.fits_at(self.setting, call.cost, at);
-            bucket.draw(self.setting, call.cost, at);
+            let fits = bucket.fits_at(self.setting, call.cost, at);
+            // Who cannot be in time any more takes nothing.
+            if call.deadline.is_none_or(|deadline| fits <= deadline) {
+                at = fits;
+                bucket.draw(self.setting, call.cost, at);
+            }
         }
         bucket.fits_at(self.setting, cost, at)
     }

@@ -2,7 +2,7 @@
 
 use super::AcquireError;
 use super::blocking::block_on;
-use super::queues::{Place, Waiters};
+use super::queues::{Asks, Place, Waiters};
 use crate::key::{Key, KeyBytes, encoded};
 use crate::refusal::{Reason, Refusal};
 use crate::sync::seeded_bug;
@@ -82,9 +82,10 @@ impl<K: Key + ?Sized> Limiter<K> {
 }
 
 impl<K: Key + ?Sized> Acquire<'_, K> {
-    /// Draws `tokens` instead of one. With 0 it is a peek: admitted at once, and it does not queue.
+    /// Draws `tokens` instead of one. To be set before the call is polled: one that waits already goes to the end of the
+    /// queue. With 0 it is a peek: admitted at once, and it does not queue.
     pub fn cost(mut self, tokens: u64) -> Self {
-        // Those behind it were told another cost: it goes to the end.
+        // Those behind it reckon with what it asked for: if it asks for something else it goes to the end.
         self.give_up();
         self.cost = tokens;
         self
@@ -104,6 +105,7 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
     /// A deadline that equals the time of the admission is met in virtual time. In real time a waker is always a little
     /// late: leave room for it.
     pub fn by(mut self, deadline: u64) -> Self {
+        self.give_up();
         self.deadline = Some(deadline);
         self
     }
@@ -166,9 +168,10 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
     #[cold]
     fn join(&mut self, waker: &Waker) -> Result<(), AcquireError> {
         let waiters = &self.limiter.waiters;
+        let asks = Asks { cost: self.cost, deadline: self.deadline };
         let mut buffer = KeyBytes::default();
         let key = self.limiter.table.pack(0, encoded(self.key, &mut buffer));
-        let place = waiters.join(key.hash, key.bytes(), self.cost, waker)?;
+        let place = waiters.join(key.hash, key.bytes(), asks, waker)?;
         self.waiting = Some(Box::new(Waiting { place, alarm: None }));
         Ok(())
     }
@@ -205,7 +208,7 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
         }
         if let Some(deadline) = deadline {
             if is_late || look.first || came_now {
-                let before = limiter.waiters.costs(key.hash, key.bytes(), Some(place));
+                let before = limiter.waiters.before(key.hash, key.bytes(), Some(place));
                 match limiter.earliest(&key, &before, self.cost) {
                     Ok(earliest) if is_late || earliest > deadline => {
                         return self.leave(Err(AcquireError::DeadlineTooEarly { earliest, deadline }));
@@ -230,7 +233,7 @@ impl<K: Key + ?Sized> Acquire<'_, K> {
     /// The answer to a call that comes after its deadline.
     #[cold]
     fn too_early(&self, key: &PackedKey<'_>, deadline: u64) -> AcquireError {
-        let before = self.limiter.waiters.costs(key.hash, key.bytes(), None);
+        let before = self.limiter.waiters.before(key.hash, key.bytes(), None);
         match self.limiter.earliest(key, &before, self.cost) {
             Ok(earliest) => AcquireError::DeadlineTooEarly { earliest, deadline },
             Err(refusal) => refusal.into(),

@@ -41,8 +41,16 @@ type Queues = HashMap<Arc<[u8]>, VecDeque<Call>, ahash::RandomState>;
 struct Call {
     /// Grows along a queue.
     ticket: u64,
-    cost: u64,
+    asks: Asks,
     waker: Waker,
+}
+
+/// What a call asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asks {
+    pub(crate) cost: u64,
+    /// The last nanosecond at which it may be admitted, if there is one.
+    pub(crate) deadline: Option<u64>,
 }
 
 impl Call {
@@ -99,7 +107,7 @@ impl Waiters {
         &self,
         hash: u64,
         key: &[u8],
-        cost: u64,
+        asks: Asks,
         waker: &Waker,
     ) -> Result<Place, AcquireError> {
         let (queue_cap, waiter_cap) = (self.queue_cap, self.waiter_cap);
@@ -121,7 +129,7 @@ impl Waiters {
                 Some((key, queue)) => (key.clone(), queue.back().map_or(0, |last| last.ticket)),
                 None => (Arc::from(key), 0),
             };
-            let call = Call { ticket: last + 1, cost, waker };
+            let call = Call { ticket: last + 1, asks, waker };
             queues.entry(key.clone()).or_default().push_back(call);
             // Under the lock, as every change of it: it is 0 exactly when there is no queue.
             shard.waiting.fetch_add(1, Ordering::Release);
@@ -149,13 +157,13 @@ impl Waiters {
         })
     }
 
-    /// What those that wait at a key cost, in their order: all of them, or those before a place.
-    pub(crate) fn costs(&self, hash: u64, key: &[u8], before: Option<&Place>) -> Vec<u64> {
+    /// What those that wait at a key ask for, in their order: all of them, or those before a place.
+    pub(crate) fn before(&self, hash: u64, key: &[u8], place: Option<&Place>) -> Vec<Asks> {
         let Some(shared) = self.shared.get() else { return Vec::new() };
-        let before = before.map_or(u64::MAX, |place| place.ticket);
+        let end = place.map_or(u64::MAX, |place| place.ticket);
         shared.shards[shard_of(hash)].with(|queues| {
             let calls = queues.get(key).into_iter().flatten();
-            calls.take_while(|call| call.ticket < before).map(|call| call.cost).collect()
+            calls.take_while(|call| call.ticket < end).map(|call| call.asks).collect()
         })
     }
 
