@@ -3,6 +3,8 @@
 //! | to limit | use |
 //! |---|---|
 //! | anything by a key of your own | [`Limiter`] |
+//! | the same, for callers that wait for their turn instead of being refused | [`Limiter::acquire`] |
+//! | the same, as a server asks (`Retry-After` and the like) | [`Limiter::penalize_until`], [`headers`] |
 //! | several things at once, all or nothing | [`LimitSet`] and [`Plan`] |
 //! | calls and spend per grant of a capability | [`guard::VelocityGuard`] |
 //! | requests per agent and session | [`guard::AgentVelocityGuard`] |
@@ -38,7 +40,8 @@
 //!
 //! # Threads
 //!
-//! Everything that decides takes `&self` and no lock, and no thread waits for another that stopped. Draws are
+//! Everything that decides takes `&self` and no lock, and no thread waits for another that stopped. (Calls that ask to
+//! wait, and do wait, take a lock for a moment to queue; and those behind one that is not polled wait for it.) Draws are
 //! linearizable, those of one [`Plan`] together. Counts and iteration are weak snapshots: exact when nobody draws.
 //!
 //! Unwinding out of a caller's code (a clock, a tool, a guard) leaves tables whole: nothing is drawn, and a cell in
@@ -47,7 +50,12 @@
 //! # Time
 //!
 //! A [`time::Clock`] counts nanoseconds from its own start. The default is the standard library's monotonic clock;
-//! [`time::CoarseClock`] is several times cheaper to read and [`time::ManualClock`] moves by hand.
+//! [`time::CoarseClock`] is several times cheaper to read and [`time::ManualClock`] moves by hand. Calls that wait set
+//! alarms on it, so that they wait in virtual time too.
+//!
+//! # Features
+//!
+//! `headers` (on by default): [`headers`], which reads what responses say about a server's limits.
 //!
 //! # Failing closed
 //!
@@ -59,10 +67,15 @@
 //! Refusals carry their reasons as values. The kernel and the guards also emit `tracing` events under the targets
 //! `tollgate::kernel` and `tollgate::guard`.
 
+// Of the links above, those to a feature that is off.
+#![cfg_attr(not(feature = "headers"), allow(rustdoc::broken_intra_doc_links))]
+
 pub mod baseline;
 #[cfg(feature = "effects")]
 pub mod effect;
 pub mod guard;
+#[cfg(feature = "headers")]
+pub mod headers;
 pub mod kernel;
 pub mod key;
 pub mod limiter;
@@ -84,6 +97,7 @@ mod refusal;
 pub mod stall;
 mod sync;
 mod table;
+mod wait;
 mod word;
 
 pub use error::ConfigError;
@@ -92,6 +106,7 @@ pub use limiter::{LimitSet, Limiter};
 pub use plan::{Committed, Plan, PlanRefused};
 pub use refusal::{LimitName, Reason, Refusal};
 pub use table::draw::Admission;
+pub use wait::{Acquire, AcquireError};
 
 /// The examples of docs/effects.md, compiled.
 #[cfg(all(doctest, feature = "effects"))]
@@ -99,6 +114,6 @@ pub use table::draw::Admission;
 struct EffectsPage;
 
 /// The README's examples, compiled.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "headers"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -569,6 +569,6 @@ impl<'t> PlannedCell<'t> {
 impl Refusal {
     /// Is it about this instant only, so that the same call can succeed later?
     pub fn is_temporary(&self) -> bool {
-        matches!(self.reason, Reason::Exhausted | Reason::TableFull)
+        matches!(self.reason, Reason::Exhausted | Reason::TableFull | Reason::Penalized)
     }
 }

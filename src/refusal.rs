@@ -74,6 +74,9 @@ pub enum Reason {
     /// The clock is past the last instant that the limit's arithmetic can represent (years after its
     /// start; [`Arithmetic::horizon`](crate::quota::Arithmetic::horizon) says when). Build the limit anew.
     PastHorizon,
+    /// The key may draw nothing until a set time
+    /// ([`Limiter::penalize_until`](crate::Limiter::penalize_until)), whatever its bucket holds.
+    Penalized,
 }
 
 impl Reason {
@@ -84,6 +87,7 @@ impl Reason {
             Reason::Impossible => "impossible",
             Reason::TableFull => "table-full",
             Reason::PastHorizon => "past-horizon",
+            Reason::Penalized => "penalized",
         }
     }
 }
@@ -120,10 +124,10 @@ pub struct Refusal {
     /// What the call asked of this limit, in whole tokens.
     pub needed: u64,
     /// What the bucket held, in whole tokens, rounded down. For an impossible cost and for a key without
-    /// a bucket this is the capacity.
+    /// a bucket this is the capacity. (A penalized key may draw none of them.)
     pub available: u64,
     /// The wait until the same call can be admitted, if nobody else draws meanwhile; rounded up to the
-    /// limit's tick. `None` where waiting does not help (no refill, a cost above the capacity, a wait that would
+    /// limit's tick. For a penalized key: until its penalty is over and its bucket holds enough. `None` where waiting does not help (no refill, a cost above the capacity, a wait that would
     /// end past the limit's horizon) or cannot be foretold (a full table).
     pub retry_after: Option<Duration>,
 }
@@ -150,6 +154,13 @@ impl fmt::Display for Refusal {
             }
             Reason::PastHorizon => {
                 write!(f, "{limit} is past its horizon: the clock cannot be represented; rebuild the limit")
+            }
+            Reason::Penalized => {
+                write!(f, "{limit} penalized: this key may draw nothing yet")?;
+                match self.retry_after {
+                    Some(wait) => write!(f, ", retry after {wait:?}"),
+                    None => Ok(()),
+                }
             }
         }
     }

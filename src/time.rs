@@ -8,11 +8,20 @@
 //!
 //! A clock that runs late never credits time that has not passed, so it can refuse a little early but not
 //! admit too much. Wait hints add [`Clock::granularity`] to make up for it.
+//!
+//! Calls that wait set an [`Alarm`] on the clock. Those of clocks that count real time are kept by one thread, started
+//! at the first of them; a [`ManualClock`] keeps its own and rings them when it is moved.
+
+mod alarms;
+mod timer;
+
+pub use alarms::{Alarm, Alarms};
 
 use crate::sync::{AtomicTime, Ordering};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// A source of time that only moves forward.
@@ -35,6 +44,16 @@ pub trait Clock: Send + Sync + 'static {
     /// By how many nanoseconds [`now`](Clock::now) may lag behind real time. Wait hints add it.
     fn granularity(&self) -> u64 {
         0
+    }
+
+    /// Wakes `waker` once this clock shows `at` nanoseconds or more, unless the alarm is dropped before. Waking early
+    /// does no harm: whoever waits looks at the clock, and sets another alarm.
+    ///
+    /// The default suits clocks that count real time: it waits for the difference to [`now`](Clock::now) on the
+    /// library's timer thread. A clock that passes otherwise must do it itself, with [`Alarms`], or calls that wait
+    /// on it wake at the wrong times.
+    fn wake_at(&self, at: u64, waker: &Waker) -> Alarm {
+        timer::wake_after(Duration::from_nanos(at.saturating_sub(self.now())), waker)
     }
 }
 
@@ -143,6 +162,8 @@ impl Clock for CoarseClock {
 
 /// A clock that moves only when told to. Clones share one time.
 ///
+/// Moving it wakes the calls that wait for a time at or before the new one, on the thread that moves it.
+///
 /// ```
 /// use std::time::Duration;
 /// use tollgate::time::{Clock, ManualClock};
@@ -155,6 +176,7 @@ impl Clock for CoarseClock {
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock {
     now: Arc<AtomicTime>,
+    alarms: Alarms,
 }
 
 impl ManualClock {
@@ -165,7 +187,7 @@ impl ManualClock {
 
     /// A clock at `now` nanoseconds.
     pub fn at(now: u64) -> Self {
-        Self { now: Arc::new(AtomicTime::new(now)) }
+        Self { now: Arc::new(AtomicTime::new(now)), alarms: Alarms::new() }
     }
 
     /// Moves forward by `step`, stopping at the largest representable time.
@@ -173,17 +195,28 @@ impl ManualClock {
         let step = nanos(step);
         // The closure never declines, so the update always succeeds.
         let _ = self.now.fetch_update(Ordering::AcqRel, Ordering::Acquire, |t| Some(t.saturating_add(step)));
+        self.alarms.ring(self.now());
     }
 
     /// Moves to `now` nanoseconds; a time in the past changes nothing.
     pub fn set(&self, now: u64) {
         self.now.fetch_max(now, Ordering::AcqRel);
+        self.alarms.ring(now);
+    }
+
+    /// The time of the first alarm that somebody waits for, if any: where a simulation goes next.
+    pub fn next_alarm(&self) -> Option<u64> {
+        self.alarms.next()
     }
 }
 impl Clock for ManualClock {
     #[inline]
     fn now(&self) -> u64 {
         self.now.load(Ordering::Acquire)
+    }
+
+    fn wake_at(&self, at: u64, waker: &Waker) -> Alarm {
+        self.alarms.set(at, waker, || self.now())
     }
 }
 
@@ -242,6 +275,15 @@ impl EngineClock {
             Self::Coarse(clock) => clock.granularity(),
             Self::Manual(clock) => clock.granularity(),
             Self::Other(clock) => clock.granularity(),
+        }
+    }
+
+    pub(crate) fn wake_at(&self, at: u64, waker: &Waker) -> Alarm {
+        match self {
+            Self::Monotonic(clock) => clock.wake_at(at, waker),
+            Self::Coarse(clock) => clock.wake_at(at, waker),
+            Self::Manual(clock) => clock.wake_at(at, waker),
+            Self::Other(clock) => clock.wake_at(at, waker),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Keyed limiters for anybody: one quota ([`Limiter`]), or several drawn on together ([`LimitSet`]).
 
 mod in_flight;
+mod penalties;
 mod pools;
 mod set;
 
@@ -12,11 +13,14 @@ pub use set::{LimitSet, LimitSetBuilder};
 use crate::key::{Key, KeyBytes, encoded};
 use crate::quota::Quota;
 use crate::refusal::Refusal;
+use crate::table::cell::PackedKey;
 use crate::table::draw::Admission;
 use crate::table::limits::Limits;
 use crate::table::{DEFAULT_BUCKET_CAP, Table};
 use crate::time::{Clock, EngineClock};
+use crate::wait::{self, Waiters};
 use crate::{ConfigError, LimitName};
+use penalties::Penalties;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -45,7 +49,9 @@ use std::marker::PhantomData;
 /// # Ok::<(), tollgate::ConfigError>(())
 /// ```
 pub struct Limiter<K: ?Sized> {
-    table: Box<Table>,
+    pub(crate) table: Box<Table>,
+    pub(crate) penalties: Penalties,
+    pub(crate) waiters: Waiters,
     key: PhantomData<fn(&K)>,
 }
 
@@ -56,6 +62,8 @@ pub struct LimiterBuilder<K: ?Sized> {
     quota: Quota,
     name: LimitName,
     shared: Shared,
+    queue_cap: usize,
+    waiter_cap: usize,
     key: PhantomData<fn(&K)>,
 }
 
@@ -86,7 +94,14 @@ pub struct BucketSnapshot {
 impl<K: Key + ?Sized> Limiter<K> {
     /// Starts with a quota and the defaults: 65,536 buckets, the monotonic clock.
     pub fn builder(quota: Quota) -> LimiterBuilder<K> {
-        LimiterBuilder { quota, name: "limit".into(), shared: Shared::default(), key: PhantomData }
+        LimiterBuilder {
+            quota,
+            name: "limit".into(),
+            shared: Shared::default(),
+            queue_cap: wait::DEFAULT_QUEUE_CAP,
+            waiter_cap: wait::DEFAULT_WAITER_CAP,
+            key: PhantomData,
+        }
     }
 
     /// Draws one token for `key`.
@@ -111,7 +126,16 @@ impl<K: Key + ?Sized> Limiter<K> {
             let (buckets, now) = table.peek(&key, 0);
             return Ok(Admission::peek(buckets.available(0, now), buckets.mark(0), now));
         }
-        Ok(table.draw(&key, 0, [cost, 0])?.admission(0))
+        self.draw(&key, cost)
+    }
+
+    /// Draws a cost above 0: first the penalty is looked at, then the bucket.
+    #[inline(always)]
+    pub(crate) fn draw(&self, key: &PackedKey<'_>, cost: u64) -> Result<Admission, Refusal> {
+        if let Some(until) = self.penalties.until(key.bytes()) {
+            return Err(self.penalized(key, cost, until));
+        }
+        Ok(self.table.draw(key, 0, [cost, 0])?.admission(0))
     }
 
     /// Whole tokens that `key` could draw now.
@@ -124,7 +148,8 @@ impl<K: Key + ?Sized> Limiter<K> {
     /// Replaces the quota, now and for every bucket, by a stated policy; calls go on meanwhile.
     ///
     /// Each bucket changes over at its next draw, in the exchange that makes the draw, as of the time of this
-    /// call. A quota equal to the present one changes nothing.
+    /// call. A quota equal to the present one changes nothing. Calls that wait ([`acquire`](Self::acquire)) are
+    /// woken, so that those that the new quota admits sooner go on sooner.
     ///
     /// # Errors
     /// As [`LimiterBuilder::build`]; or the millionth change of one limiter. The present quota stays then.
@@ -139,7 +164,10 @@ impl<K: Key + ?Sized> Limiter<K> {
     /// # Ok::<(), tollgate::ConfigError>(())
     /// ```
     pub fn reconfigure(&self, quota: Quota, keep: Keep) -> Result<(), ConfigError> {
-        self.table.reconfigure(0, quota, keep)
+        self.table.reconfigure(0, quota, keep)?;
+        // Whoever waits does so for the time that the former quota told.
+        self.waiters.wake_all_heads();
+        Ok(())
     }
 
     /// Buckets in use, at most [`capacity`](Self::capacity). A weak snapshot: exact when nobody draws.
@@ -179,9 +207,10 @@ impl<K: Key + ?Sized> Limiter<K> {
         &self.table
     }
 
-    /// Bytes reserved; pages that no key has touched cost nothing yet.
+    /// Bytes reserved for buckets and, once there was one, for penalties; pages that no key has touched cost nothing yet.
+    /// What calls that wait take comes on top.
     pub fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes()
+        self.table.memory_bytes() + self.penalties.memory_bytes()
     }
 }
 
@@ -208,6 +237,18 @@ impl<K: Key + ?Sized> LimiterBuilder<K> {
         self
     }
 
+    /// The most calls that wait on one key at once ([`Limiter::acquire`]); 1,024 if not set. With 0 none waits.
+    pub fn queue_cap(mut self, calls: usize) -> Self {
+        self.queue_cap = calls;
+        self
+    }
+
+    /// The most calls that wait at once, on all keys together; 65,536 if not set. With 0 none waits.
+    pub fn waiter_cap(mut self, calls: usize) -> Self {
+        self.waiter_cap = calls;
+        self
+    }
+
     /// The clock; a [`MonotonicClock`](crate::time::MonotonicClock) if not set.
     pub fn clock<C: Clock>(mut self, clock: C) -> Self {
         self.shared.clock = EngineClock::new(clock);
@@ -221,8 +262,15 @@ impl<K: Key + ?Sized> LimiterBuilder<K> {
     /// not last five years, a `bucket_cap` out of range.
     pub fn build(self) -> Result<Limiter<K>, ConfigError> {
         let limits = Limits::lone(vec![(self.name, self.quota)])?;
-        let table = Table::new(limits, self.shared.clock, self.shared.bucket_cap)?;
-        Ok(Limiter { table, key: PhantomData })
+        let Shared { bucket_cap, clock } = self.shared;
+        let table = Table::new(limits, clock.clone(), bucket_cap)?;
+        let penalties = Penalties::new(clock, bucket_cap);
+        Ok(Limiter {
+            table,
+            penalties,
+            waiters: Waiters::new(self.queue_cap, self.waiter_cap),
+            key: PhantomData,
+        })
     }
 }
 

@@ -64,6 +64,12 @@ impl<'k> PackedKey<'k> {
         Self { hash, words, bytes }
     }
 
+    /// The key's bytes, without its tag.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &'k [u8] {
+        self.bytes
+    }
+
     /// The bytes, if they are too many for a cell and its tail.
     #[inline]
     fn boxed(&self) -> Option<&'k [u8]> {

@@ -102,8 +102,21 @@ impl Table {
         if let Some(refusal) = self.impossible(limit, costs) {
             return Err(refusal);
         }
+        self.on_bucket(key, limit, |hit| self.draw_on_late(hit, limit, costs))
+            .unwrap_or_else(|| Err(self.table_full(limit, costs)))
+    }
+
+    /// Does `act` on the bucket of `key`, which is made if there is none, and kept if `act` succeeds. `act` returns
+    /// `None` when the bucket's life ended: then this searches again. `None` in turn when there is no room for one.
+    #[inline(always)]
+    pub(crate) fn on_bucket<T, E>(
+        &self,
+        key: &PackedKey<'_>,
+        limit: u32,
+        act: impl Fn(Hit) -> Option<Result<T, E>>,
+    ) -> Option<Result<T, E>> {
         if self.is_shut_to(key) {
-            return Err(self.table_full(limit, costs));
+            return None;
         }
         let mut hand: Option<Hand<'_>> = None;
         let mut looked_again = false;
@@ -116,15 +129,15 @@ impl Table {
                         std::mem::forget(hand);
                     }
                     hand = None;
-                    match self.draw_on_late(hit, limit, costs) {
-                        Some(answer) => return answer,
+                    match act(hit) {
+                        Some(answer) => return Some(answer),
                         None => continue,
                     }
                 }
             };
             let Some(held) = hand.take().or_else(|| self.take(key, self.clock.now())) else {
                 if looked_again {
-                    return Err(self.table_full(limit, costs));
+                    return None;
                 }
                 // The key may have got its bucket while we searched for a cell.
                 looked_again = true;
@@ -133,11 +146,11 @@ impl Table {
             match held.publish(key, limit, vacancy) {
                 Ok((fresh, hit)) => {
                     // On a refusal (others drained it since it was published) `fresh` is dropped and leaves nothing.
-                    if let Some(answer) = self.draw_on_late(hit, limit, costs) {
+                    if let Some(answer) = act(hit) {
                         if answer.is_ok() {
                             fresh.keep();
                         }
-                        return answer;
+                        return Some(answer);
                     }
                 }
                 Err(back) => hand = Some(back),

@@ -13,6 +13,7 @@
 //! | [`prune`] | finding refilled cells when none is free |
 //! | [`rebuild`] | a directory of the right size, without stopping anybody |
 //! | [`draw`] | one draw on one cell |
+//! | [`raise`] | lifting a mark to a given point |
 //! | [`slab`] | zeroed memory |
 //!
 //! # Bound
@@ -34,6 +35,7 @@ pub(crate) mod insert;
 pub(crate) mod limits;
 pub(crate) mod lookup;
 pub(crate) mod prune;
+pub(crate) mod raise;
 pub(crate) mod rebuild;
 pub(crate) mod shard;
 pub(crate) mod slab;

@@ -4,9 +4,10 @@ mod pair;
 mod plans;
 mod reconfigure;
 mod single;
+mod waiting;
 
 use crate::explore::Mix;
 
 pub fn all() -> Vec<Mix> {
-    [single::MIXES, plans::MIXES, pair::MIXES, reconfigure::MIXES].concat()
+    [single::MIXES, plans::MIXES, pair::MIXES, reconfigure::MIXES, waiting::MIXES].concat()
 }
