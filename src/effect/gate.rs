@@ -159,6 +159,10 @@ impl<E: Effect> Gate<E> {
         })
     }
 
+    pub(super) fn inner(&self) -> &Arc<super::effects::Inner> {
+        self.toll.inner()
+    }
+
     /// The time of the engine's clock at which the first deferred call of this effect is due.
     pub fn next_due(&self) -> Option<u64> {
         self.toll.next_due()

@@ -18,7 +18,7 @@
 //! | `permit`, `gate`, `outcome`, `error` | asking, paying, emitting |
 //! | `toll`, `tool_budget` | what gates and kernels share; a kernel's tools |
 //! | `effects` | what ties them together |
-//! | `ledger` | calls that were kept until they are due |
+//! | `ledger`, `worker` | calls that were kept until they are due, and a thread that runs them |
 //! | `journal` | the record of every decision |
 //! | `state` | budgets across a restart |
 //!
@@ -40,6 +40,7 @@ mod rule;
 mod state;
 mod toll;
 mod tool_budget;
+mod worker;
 
 pub use effects::{Effects, EffectsBuilder};
 pub use error::{EffectError, EffectsError};
@@ -56,3 +57,4 @@ pub use rule::{EffectPolicy, EffectRule, OnExhausted, QuotaRule, UnknownOnExhaus
 pub use state::{BegunEmpty, Restored};
 pub use toll::{DueError, DueReport, UnsentReason};
 pub use tool_budget::{Payer, ToolBudget};
+pub use worker::DueWorker;

@@ -96,6 +96,10 @@ impl Toll {
         Self { effects, number }
     }
 
+    pub(super) fn inner(&self) -> &Arc<super::effects::Inner> {
+        &self.effects.0
+    }
+
     /// The effect's name.
     pub(crate) fn tool(&self) -> &str {
         &self.effects.0.budgets[self.number].tool

@@ -247,3 +247,47 @@ fn many_threads_that_run_what_is_due_emit_each_call_once() {
     });
     assert_eq!((emitted, runs.load(Ordering::Relaxed)), (50, 50));
 }
+
+#[test]
+fn a_worker_runs_what_is_due_and_what_comes_in_while_it_waits() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(1, MINUTE)), &clock);
+    let (gate, _) = counted(&effects);
+    let (sender, reports) = std::sync::mpsc::channel();
+    let worker = gate.spawn_worker(move |report| sender.send(report).unwrap()).unwrap();
+    drop(permit(&gate, 1));
+    let call = |text: &str| ticket(gate.call(Call::of("alice"), &text.to_owned()));
+    let (first, second) = (call("one"), call("three"));
+    clock.advance(MINUTE);
+    let report = reports.recv().unwrap();
+    assert_eq!((report.emitted, report.postponed), (vec![(first, 3)], vec![(second, ns(MINUTE * 2))]));
+    clock.advance(MINUTE);
+    assert_eq!(reports.recv().unwrap().emitted, [(second, 5)]);
+    let third = call("four");
+    clock.advance(MINUTE);
+    assert_eq!(reports.recv().unwrap().emitted, [(third, 4)]);
+    drop(worker);
+    call("nobody runs it");
+    clock.advance(MINUTE);
+    assert!(reports.recv().is_err(), "the worker is gone, and its report with it");
+    assert_eq!(effects.deferred().len(), 1);
+}
+
+#[test]
+fn a_worker_may_be_dropped_by_its_own_report() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(1, MINUTE)), &clock);
+    let (gate, _) = counted(&effects);
+    let slot: Arc<Mutex<Option<DueWorker>>> = Arc::default();
+    let (sender, done) = std::sync::mpsc::channel();
+    let its_own = slot.clone();
+    let worker = gate.spawn_worker(move |_| {
+        drop(its_own.lock().unwrap().take());
+        sender.send(()).unwrap();
+    });
+    *slot.lock().unwrap() = Some(worker.unwrap());
+    drop(permit(&gate, 1));
+    ticket(gate.call(Call::of("alice"), &"q".into()));
+    clock.advance(MINUTE);
+    done.recv().unwrap();
+}

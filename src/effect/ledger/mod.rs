@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 /// Where deferred calls are kept.
 ///
@@ -150,6 +151,8 @@ pub(super) struct Ledger {
     capacity_bytes: usize,
     reopened: Reopened,
     books: Mutex<Books>,
+    /// Who is woken when a call comes in, by number.
+    watchers: Mutex<BTreeMap<u64, Waker>>,
 }
 
 #[derive(Debug, Default)]
@@ -208,7 +211,13 @@ impl DeferredLedger {
             books.compact()?;
         }
         let (capacity, capacity_bytes) = (self.capacity, self.capacity_bytes);
-        Ok(Ledger { capacity, capacity_bytes, reopened, books: Mutex::new(books) })
+        Ok(Ledger {
+            capacity,
+            capacity_bytes,
+            reopened,
+            books: Mutex::new(books),
+            watchers: Mutex::default(),
+        })
     }
 }
 
@@ -240,7 +249,29 @@ impl Ledger {
         books.write(&Step::Put(call.clone()))?;
         let answer = (call.ticket, call.due);
         books.put(call);
+        drop(books);
+        self.wake_watchers();
         Ok(answer)
+    }
+
+    /// Wakes `waker` whenever a call comes in, until [`unwatch`](Self::unwatch) is called with the number.
+    pub(super) fn watch(&self, waker: Waker) -> u64 {
+        let mut watchers = self.watchers();
+        let number = watchers.last_key_value().map_or(0, |(last, _)| last + 1);
+        watchers.insert(number, waker);
+        number
+    }
+
+    pub(super) fn unwatch(&self, number: u64) {
+        self.watchers().remove(&number);
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, BTreeMap<u64, Waker>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_watchers(&self) {
+        self.watchers().values().for_each(Waker::wake_by_ref);
     }
 
     /// Takes the first call of `effect` that is due at `now` and comes after `after`.
@@ -298,6 +329,8 @@ impl Ledger {
         books.write(&Step::Again { ticket: ticket.0 })?;
         books.uncertain.remove(&ticket);
         books.wait(call);
+        drop(books);
+        self.wake_watchers();
         Ok(true)
     }
 
