@@ -171,7 +171,9 @@ impl Bucket {
     }
 
     fn had_room(&self, quota: &Quota, unnamed: &Unnamed) -> bool {
-        let mut near = self.near(unnamed.t).take(GLANCES);
+        // Without allowing for a change that was under way: this is counted, and nobody is accused.
+        let earlier = self.changes.partition_point(|change| change.t < unnamed.t);
+        let mut near = (earlier..=*self.near(unnamed.t).end()).take(GLANCES);
         near.any(|at| quota.line.fits(self.state(at, quota).mark, unnamed.units, unnamed.t))
     }
 }
@@ -240,7 +242,7 @@ impl<'a> Order<'a> {
         }
         let mut order: Vec<Choice> = Vec::new();
         let mut patience = PATIENCE + 4 * group.len();
-        let mut stuck = None;
+        let (mut stuck, mut astray) = (None, None);
         loop {
             let mut candidates = if order.len() == group.len() {
                 if end == self.changes.len() || self.leads_on(end) || patience == 0 {
@@ -255,16 +257,17 @@ impl<'a> Order<'a> {
                     let rest = by_state.values().flatten().min().copied();
                     stuck.get_or_insert_with(|| self.misfit(&group[rest.unwrap_or(0)], t));
                 } else {
-                    // An order, but one that the next instant does not follow. If there is no other, that will be told there.
+                    // An order, but one that the next instant does not follow.
+                    let next = &self.changes[end];
+                    astray.get_or_insert_with(|| self.misfit(next, next.t));
                     patience = patience.min(group.len() + 64);
                 }
                 // Back to the last choice that has another way.
                 loop {
                     let Some(mut choice) = order.pop() else {
-                        return match stuck {
-                            Some(violation) => Err(violation),
-                            None => self.in_file_order(&group, start, t),
-                        };
+                        // A change that has no place anywhere was there in each order that was tried.
+                        let change = &group[0];
+                        return Err(astray.or(stuck).unwrap_or_else(|| self.misfit(change, t)));
                     };
                     let change = &group[choice.taken];
                     by_state.entry(change.before).or_default().insert(choice.taken);
@@ -330,15 +333,6 @@ impl<'a> Order<'a> {
         self.lives.push(self.life);
         self.placed = place + 1;
         Ok(())
-    }
-
-    /// Every order leads to an end that the next instant does not follow: it will say so, after any of them.
-    fn in_file_order(&mut self, group: &[Change], start: usize, t: u64) -> Result<(), Violation> {
-        let next = self.changes[start + group.len()];
-        Err(Violation {
-            line: next.line,
-            what: format!("{} (after the changes at {t})", self.misfit(&next, next.t).what),
-        })
     }
 
     /// Can a change begin a life of the bucket?
