@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 use tollgate::effect::{Call, Effect, EffectPolicy, Effects, EffectsBuilder, Gate, Journal, Permit};
-use tollgate::time::{ManualClock, MonotonicClock};
+use tollgate::time::{Clock, ManualClock, MonotonicClock};
 use tollgate_cli::verify::{Accepted, Verdict, verify};
 
 struct Search;
@@ -208,4 +209,45 @@ fn what_several_threads_do_is_accepted() {
     let accepted = accepted(&policy, &effects, &sink);
     assert!(accepted.counts.grants > 1_000 && accepted.counts.refunded > 100, "{accepted:?}");
     assert_eq!(accepted.counts.held, 0);
+}
+
+/// A clock that is later at every look.
+struct Ticking {
+    now: AtomicU64,
+    step: u64,
+}
+
+impl Clock for Ticking {
+    fn now(&self) -> u64 {
+        self.now.fetch_add(self.step, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn buckets_that_begin_empty_do_so_when_the_journal_begins() {
+    let policy = EffectPolicy::from_toml(POLICY).unwrap();
+    let sink = Sink::default();
+    let clock = Ticking { now: AtomicU64::new(0), step: 1_000_000 };
+    let effects = builder(&policy, &sink).clock(clock).restore("damaged").build().unwrap();
+    let gates = Gates::new(&effects);
+    assert!(gates.search.permit("a", 1).is_err());
+    accepted(&policy, &effects, &sink);
+}
+
+#[test]
+fn hours_that_open_or_close_during_a_call_are_recorded_as_they_were_judged() {
+    let policy = EffectPolicy::from_toml(POLICY).unwrap();
+    // The hours are from 1 h before the epoch to 7 h after it; the clock comes by their end, or their next opening.
+    for boundary in [7u64, 23] {
+        for early in 0..8 {
+            let sink = Sink::default();
+            let start = boundary * 3_600_000_000_000 - 40 - early;
+            let clock = Ticking { now: AtomicU64::new(start), step: 7 };
+            let effects = builder(&policy, &sink).clock(clock).build().unwrap();
+            let gates = Gates::new(&effects);
+            let held: Vec<_> = (0..4).map(|_| gates.email.permit("a", 1)).collect();
+            drop(held);
+            accepted(&policy, &effects, &sink);
+        }
+    }
 }
