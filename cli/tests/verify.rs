@@ -315,6 +315,23 @@ fn a_refusal_that_was_none_is_refused() {
     accepted(&model.journal);
     let stale = model.journal.line_with(5, "\"at\":[2000000000,500000000]", "\"at\":[2000000000,0]");
     assert!(!verdict(&stale.sealed()).is_accepted());
+    // It names the state in which the bucket began, but a window later.
+    let mut model = self::model();
+    let later = model.call(EMAIL, 20 * HOUR, "aa", 3);
+    assert_eq!(later, None); // outside the hours
+    model.journal.bodies.pop();
+    let name = "max 3 per 86400000000000ns from 21600000000000ns";
+    let begun = format!("{{\"quota\":\"{name}\",\"before\":[3,0],\"after\":[4,0]}}");
+    let t = 23 * HOUR;
+    let grant = format!(
+        "\"kind\":\"grant\",\"t\":{t},\"effect\":\"Email\",\"key\":\"aa\",\"grant\":0,\"cost\":1,\"draws\":[{begun}]"
+    );
+    let early = format!(
+        "\"kind\":\"deny\",\"t\":0,\"effect\":\"Email\",\"key\":\"aa\",\"cost\":1,\"reason\":\"exhausted\",\"retry_at\":{t},\"refused\":[{{\"quota\":\"{name}\",\"at\":[3,0],\"retry_at\":{}}}]",
+        20 * HOUR
+    );
+    accepted(&model.journal.inserted(1, &grant));
+    refused(&model.journal.inserted(1, grant).inserted(1, early), 2, "was not in the state [3,0] at 0");
     // The hours did not refuse.
     let hours = "\"kind\":\"shed\",\"t\":0,\"effect\":\"Email\",\"key\":\"aa\",\"cost\":1,\"reason\":\"hours\",\"retry_at\":0,\"refused\":[]";
     refused(&self::model().journal.inserted(1, hours), 2, "refused by hours that allow it");
@@ -467,6 +484,30 @@ fn a_second_refund_does_not_reach_below_the_first() {
         told.contains("line 6: quota \"rate 2 per 1000000000ns burst 4\": nothing is left to refund"),
         "{told}"
     );
+}
+
+#[test]
+fn a_draw_of_an_earlier_life_of_its_bucket_is_not_refunded() {
+    let mut model = model();
+    let first = model.call(SEARCH, 0, "aa", 2).unwrap();
+    let held = model.call(SEARCH, 0, "aa", 2).unwrap();
+    model.refund(0, first);
+    let third = model.call(SEARCH, 0, "aa", 2).unwrap();
+    model.refund(0, third);
+    // What others got back reaches over the held draw; at 1 s the bucket is full, is forgotten, and drawn on anew.
+    model.forget(SEARCH, SECOND, "aa");
+    model.call(SEARCH, SECOND, "aa", 2).unwrap();
+    let mut honest = model.clone();
+    honest.refund(SECOND, held);
+    accepted(&honest.journal);
+    // As if the new life had been the one that it drew on, in which nothing was refunded yet.
+    let begun =
+        "\"quota\":\"rate 2 per 1000000000ns burst 4\",\"before\":[500000000,0],\"after\":[2000000000,0]";
+    assert!(model.journal.bodies[6].contains(begun), "{}", model.journal.bodies[6]);
+    let draws = "\"draws\":[{\"quota\":\"rate 2 per 1000000000ns burst 4\",\"before\":[2000000000,0],\"after\":[1000000000,1000000000]}";
+    let refund = honest.journal.bodies.last().unwrap();
+    let forged = refund.replace("\"draws\":[", &format!("{draws},")).replace(",]", "]");
+    refused(&model.journal.inserted(7, forged), 8, "in an earlier life of the bucket");
 }
 
 #[test]

@@ -112,3 +112,96 @@ pub fn emissions(emissions: &[Emission], quota: &Quota, ttl: u64) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::permits::{End, Grant};
+    use super::super::record::State;
+    use super::super::release::Release;
+    use super::*;
+    use tollgate::effect::OnExhausted;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// 1 a second, bursts of 2; or 2 in each 10 s from 3 s on.
+    fn quota(grid: Option<(u64, u64)>) -> Quota {
+        let line = match grid {
+            None => Release {
+                step: 1,
+                phase: 0,
+                units_per_step: 1,
+                units_per_token: SECOND,
+                capacity: 2 * SECOND,
+            },
+            Some((period, anchor)) => {
+                let phase = period - anchor;
+                Release { step: period, phase, units_per_step: 2, units_per_token: 1, capacity: 2 }
+            }
+        };
+        let on_exhausted = OnExhausted::Block;
+        Quota { definition: "q".into(), on_exhausted, line, floor: 0, most_refunded: u64::MAX, grid }
+    }
+
+    /// Grants (cost above 0) and refunds (below), at times in seconds, whose marks say nothing.
+    fn bucket(moves: &[(u64, i64)], quota: &Quota) -> (Bucket, Permits) {
+        let (mut bucket, mut permits) = (Bucket::default(), Permits::default());
+        for (number, &(t, cost)) in (0..).zip(moves) {
+            let t = t * SECOND;
+            let back = cost.min(0).unsigned_abs() * quota.line.units_per_token;
+            let (before, after) = (State { mark: back, refunded: 0 }, State { mark: 0, refunded: back });
+            let (line, cost) = (number as u32 + 2, cost.max(0).unsigned_abs());
+            let grant = Grant { t, cost, owner: 0, draws: 0, ticket: None, end: End::Held };
+            let grant = permits.add(number, grant).unwrap();
+            let kind = if cost > 0 { Kind::Grant } else { Kind::Refund };
+            bucket.changes.push(Change { t, before, after, line, grant, kind });
+        }
+        (bucket, permits)
+    }
+
+    fn too_much(moves: &[(u64, i64)], grid: Option<(u64, u64)>) -> Option<u32> {
+        let quota = quota(grid.map(|(period, anchor)| (period * SECOND, anchor * SECOND)));
+        let (bucket, permits) = bucket(moves, &quota);
+        grants(&bucket, &quota, 0, &permits).err().map(|violation| violation.line)
+    }
+
+    #[test]
+    fn a_rate_grants_its_burst_and_its_refill_in_any_span() {
+        assert_eq!(too_much(&[(0, 2), (1, 1), (2, 1), (9, 2)], None), None);
+        assert_eq!(too_much(&[(0, 2), (1, 1), (1, 1)], None), Some(4));
+        assert_eq!(too_much(&[(7, 2), (8, 2)], None), Some(3));
+        assert_eq!(too_much(&[(7, 2), (7, -1), (8, 2)], None), None);
+        assert_eq!(
+            too_much(&[(7, 2), (9, -2), (9, 2), (9, 1)], None),
+            Some(5),
+            "a full bucket has no room for more"
+        );
+    }
+
+    #[test]
+    fn a_cap_grants_its_limit_in_each_window_of_its_grid() {
+        let grid = Some((10, 3));
+        assert_eq!(too_much(&[(0, 2), (3, 2), (13, 2)], grid), None);
+        assert_eq!(too_much(&[(3, 1), (4, 1), (12, 1)], grid), Some(4));
+        assert_eq!(too_much(&[(3, 2), (4, -1), (12, 1)], grid), None);
+        assert_eq!(too_much(&[(3, 2), (13, -2), (13, 2), (13, 1)], grid), Some(5));
+    }
+
+    #[test]
+    fn emissions_are_bounded_by_what_is_released_in_the_span_and_a_permits_life() {
+        let at = |moves: &[(u64, u64)], grid, ttl: u64| {
+            let quota = quota(grid);
+            let list: Vec<Emission> =
+                (2..).zip(moves).map(|(line, &(t, cost))| Emission { t: t * SECOND, cost, line }).collect();
+            emissions(&list, &quota, ttl * SECOND).err().map(|violation| violation.line)
+        };
+        // In no time: the burst, and the refill of 3 s of life before.
+        assert_eq!(at(&[(9, 2), (9, 3)], None, 3), None);
+        assert_eq!(at(&[(9, 2), (9, 3), (9, 1)], None, 3), Some(4));
+        assert_eq!(at(&[(9, 2), (9, 3), (10, 1), (10, 1)], None, 3), Some(5));
+        // From the clock's start on there was nothing before.
+        assert_eq!(at(&[(0, 3)], None, 3), Some(2));
+        let grid = Some((10 * SECOND, 3 * SECOND));
+        assert_eq!(at(&[(4, 2), (4, 2)], grid, 2), None);
+        assert_eq!(at(&[(6, 2), (6, 2)], grid, 2), Some(3));
+    }
+}

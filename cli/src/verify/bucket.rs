@@ -99,12 +99,11 @@ impl Bucket {
         earlier.saturating_sub(1)..=not_later
     }
 
-    /// The state at a position; of a bucket without changes, one in which it may begin at `t`.
+    /// The state at a position. Before the first change there is no bucket, and a key is judged by how one would begin.
     fn state(&self, position: usize, quota: &Quota) -> State {
-        match (position.checked_sub(1), self.changes.first()) {
-            (Some(place), _) => self.changes[place].after,
-            (None, Some(first)) => first.before,
-            (None, None) => State { mark: quota.floor, refunded: 0 },
+        match position.checked_sub(1) {
+            Some(place) => self.changes[place].after,
+            None => State { mark: quota.floor, refunded: 0 },
         }
     }
 
@@ -113,7 +112,7 @@ impl Bucket {
             return Ok(());
         }
         let mut positions: HashMap<State, Vec<usize>> = HashMap::new();
-        for position in 0..=self.changes.len() {
+        for position in 1..=self.changes.len() {
             positions.entry(self.state(position, quota)).or_default().push(position);
         }
         for sighting in &self.sightings {
