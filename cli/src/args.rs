@@ -23,6 +23,10 @@ pub enum Command {
     /// Show what each limit of a policy really does: capacity, asked and achieved rate, time to fill,
     /// resolution, years until overflow, memory
     Explain(ExplainArgs),
+    /// Check a journal of effects against its policy, without the engine: every record's arithmetic, every bucket's
+    /// history, every refusal, every emission
+    #[command(after_help = VERIFY_HELP)]
+    Verify(VerifyArgs),
     /// Measure the engine against its baseline and its peers: interleaved, every count checked, ratios held against
     /// their targets
     #[command(after_help = BENCH_HELP)]
@@ -67,6 +71,35 @@ pub struct ReplayArgs {
     /// What to do about a malformed line
     #[arg(long, value_enum, default_value_t = OnBadLine::Stop)]
     pub on_bad_line: OnBadLine,
+}
+
+const VERIFY_HELP: &str = "\
+The verdict goes to standard output: `accepted: ...` with what was counted, or `refused: line L: ...` with the first
+violation that was found. docs/journal.md has the format.
+
+Exit codes: 0 accepted, 1 refused, 2 something to mend (options, policy, path).
+
+Examples:
+  tollgate verify effects.jsonl --policy effects.toml
+  tail -n +1 -f effects.jsonl | head -n 1000 | tollgate verify - --policy effects.toml --open --json";
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The journal; - is standard input
+    #[arg(value_name = "JOURNAL")]
+    pub journal: PathBuf,
+
+    /// The policy (TOML) with the effects
+    #[arg(long, value_name = "FILE")]
+    pub policy: PathBuf,
+
+    /// Accept a journal that was not sealed; a torn last line is left out
+    #[arg(long)]
+    pub open: bool,
+
+    /// Print the verdict as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 const BENCH_HELP: &str = "\

@@ -3,11 +3,13 @@
 use crate::args::ExplainArgs;
 use crate::event::Schema;
 use crate::failure::Failure;
-use crate::policy::{Pipeline, Policy, Shift, names};
+use crate::policy::{Pipeline, Policy, Shift, duration, names};
 use crate::replay::{Judge, Layout};
 use crate::summary::{grouped, span};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::time::Duration;
+use tollgate::effect::EffectRule;
 use tollgate::quota::{Arithmetic, Quota};
 
 /// Asked and achieved rates that differ by more than this are worth a warning.
@@ -61,7 +63,7 @@ pub fn explanation(policy: &Policy) -> Result<String, Failure> {
     };
     let cap = grouped(policy.bucket_cap as u64);
     let mut text = format!("{}: pipeline {pipeline}, up to {cap} buckets a table\n", policy.file);
-    if layout.limits.is_empty() {
+    if layout.limits.is_empty() && policy.effects.rules().is_empty() {
         text.push_str("\nno limits: every event is admitted\n");
     }
     for (mut limit, info) in limits(policy)?.into_iter().zip(&layout.limits) {
@@ -79,7 +81,44 @@ pub fn explanation(policy: &Policy) -> Result<String, Failure> {
         };
         limit.write(&mut text, &key, &format!("{} for the table `{table}` of {cap} buckets", size(bytes)));
     }
+    for rule in policy.effects.rules() {
+        effect(&mut text, &policy.file, rule)?;
+    }
     Ok(text)
+}
+
+/// An effect, and each of its quotas.
+fn effect(out: &mut String, file: &str, rule: &EffectRule) -> Result<(), Failure> {
+    let ttl = nanos(rule.permit_ttl());
+    let cap = grouped(rule.buckets() as u64);
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "\neffect {} (up to {cap} keys)", rule.tool());
+    row(out, "permits live", &duration::show(ttl));
+    match rule.allowed_hours() {
+        Some(hours) => row(out, "hours", &format!("{hours}, outside them {}", hours.when_outside())),
+        None => row(out, "hours", "always"),
+    }
+    for rule in rule.quotas() {
+        let quota = rule.quota(0);
+        let line = quota.arithmetic(64).map_err(|error| Failure::Mend(format!("{file}: {error}")))?;
+        let per = Per::of(quota.asked_tokens_per_second());
+        let _ = writeln!(out, "  {}", rule.definition());
+        row(out, "  exhausted", rule.when_exhausted().as_str());
+        row(out, "  burst", &format!("{} tokens", grouped(line.capacity())));
+        row(out, "  asked rate", &per.show(quota.asked_tokens_per_second()));
+        row(out, "  achieved rate", &per.show(line.tokens_per_second()));
+        row(out, "  time to fill", &line.time_to_fill().map_or("never".to_owned(), span));
+        row(out, "  resolution", &span(line.resolution()));
+    }
+    Ok(())
+}
+
+fn row(out: &mut String, label: &str, value: &str) {
+    let _ = writeln!(out, "  {label:<16} {value}");
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Limit {

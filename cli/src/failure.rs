@@ -19,6 +19,8 @@ pub enum Failure {
     Run(String),
     /// Whoever read our standard output has gone. Nothing is left to say to them: exit code 0, no message.
     ReaderGone,
+    /// What was to be checked is refused; standard output says why. Exit code 1, no message.
+    Refused,
 }
 
 impl Failure {
@@ -26,7 +28,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Mend(_) => 2,
-            Failure::Run(_) => 1,
+            Failure::Run(_) | Failure::Refused => 1,
             Failure::ReaderGone => 0,
         }
     }
@@ -64,6 +66,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Mend(text) | Failure::Run(text) => f.write_str(text),
+            Failure::Refused => f.write_str("refused"),
             Failure::ReaderGone => f.write_str("standard output was closed"),
         }
     }

@@ -9,3 +9,4 @@ pub mod failure;
 pub mod policy;
 pub mod replay;
 pub mod summary;
+pub mod verify;

@@ -1,12 +1,12 @@
-//! `tollgate`: replays recorded traffic through rate and spend limits, explains what a policy's limits do, and measures
-//! the engine against its peers.
+//! `tollgate`: replays recorded traffic through rate and spend limits, explains what a policy's limits do, checks journals
+//! of effects, and measures the engine against its peers.
 
 use clap::Parser;
 use std::process::ExitCode;
 use tollgate_bench::allocator::CountingAllocator;
 use tollgate_cli::args::{Cli, Command};
 use tollgate_cli::failure::{Failure, say};
-use tollgate_cli::{bench, explain, replay};
+use tollgate_cli::{bench, explain, replay, verify};
 
 /// The system's; `tollgate bench` can ask it to count.
 #[global_allocator]
@@ -16,12 +16,13 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !matches!(failure, Failure::ReaderGone) {
+            if !matches!(failure, Failure::ReaderGone | Failure::Refused) {
                 say(&failure);
             }
             ExitCode::from(failure.exit_code())

@@ -126,7 +126,7 @@ fn a_broken_policy_says_where_and_what_is_accepted() {
         (limit(&format!("{rate}\nwhen = \"x\"")), "when is \"x\", accepted: a table of fields"),
         (limit(&format!("{rate}\nwhen = {{ a = [1] }}")), "limit \"x\": when.a is [1], accepted: a text"),
         (limit(&format!("{rate}\nwhen = {{ a = 1979-05-27 }}")), "when.a is 1979-05-27"),
-        (format!("[[limit]]\n{rate}"), "policy.toml:1: a [[limit]] has no `name`"),
+        (format!("[[limit]]\n{rate}"), "policy.toml:1: limit 1 has no `name`"),
         (format!("[[limit]]\nname = \"\"\n{rate}"), "policy.toml:2: limit 1: name is \"\", accepted"),
         (format!("[[limit]]\nname = 5\n{rate}"), "name is 5"),
         (
@@ -382,4 +382,26 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn a_policy_with_effects_is_not_replayed_as_if_it_had_none() {
+    let policy = "[[limit]]\nname = \"x\"\nrate = { tokens = 1, per = \"1s\" }\n\n[[effect]]\ntool = \"Email\"\nmax = \"50/day\"\n";
+    let case = Case::new(policy, "");
+    let replay = case.replay();
+    assert_eq!(replay.code, 2);
+    let text = "policy.toml:5: effects are not replayed from traces, accepted: a policy without [[effect]]";
+    assert!(replay.stderr.contains(text), "{}", replay.stderr);
+    assert_eq!(case.explain().status.code(), Some(0));
+}
+
+#[test]
+fn a_mistake_in_an_effect_is_told_as_any_other() {
+    let told = refused("bucket_cap = 9\n[[effect]]\ntool = \"Email\"\nmax = \"50/dya\"\n");
+    assert!(
+        told.contains(
+            "policy.toml:4: effect \"Email\": max is \"50/dya\", accepted: a period after the slash"
+        ),
+        "{told}"
+    );
 }

@@ -59,3 +59,22 @@ fn a_rate_that_is_not_achieved_within_a_hundredth_is_warned_about() {
 fn an_empty_policy_admits_everything() {
     assert!(explained("").contains("no limits: every event is admitted"));
 }
+
+#[test]
+fn an_effect_shows_its_ttl_its_hours_and_what_each_quota_comes_to() {
+    let text = explained(
+        "[[effect]]\ntool = \"Email\"\nmax = \"50/day\"\nttl = \"90s\"\n\
+         hours = { from = \"09:00\", to = \"17:30\", zone = \"Europe/Berlin\", days = [\"mon\"], outside = \"defer\" }\n\
+         [[effect.quota]]\nrate = \"5/min\"\nburst = 10\non_exhausted = \"shed\"\n",
+    );
+    assert!(!text.contains("no limits"), "{text}");
+    for part in [
+        "effect Email (up to 65,536 keys)",
+        "permits live     1m30s",
+        "hours            09:00-17:30 Europe/Berlin mon, outside them defer",
+        "  max 50 per 86400000000000ns from 0ns\n    exhausted      block\n    burst          50 tokens\n    asked rate     2.0833 tokens an hour\n    achieved rate  2.0833 tokens an hour\n",
+        "  rate 5 per 60000000000ns burst 10\n    exhausted      shed\n    burst          10 tokens\n    asked rate     5 tokens a minute\n    achieved rate  5 tokens a minute\n    time to fill   2 min",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}

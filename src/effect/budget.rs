@@ -70,11 +70,13 @@ impl Why {
 }
 
 impl Budget {
-    /// Builds the tables. `begins_empty` says of a quota's definition whether keys that it does not know begin empty.
+    /// Builds the tables. `begins_empty` says of a quota's definition whether keys that it does not know begin empty, as of
+    /// `now`.
     pub(super) fn new(
         rule: &EffectRule,
         clock: &EngineClock,
         epoch: u64,
+        now: u64,
         begins_empty: impl Fn(&str) -> bool,
     ) -> Result<Self, EffectsError> {
         let tool = rule.tool().to_owned();
@@ -87,7 +89,6 @@ impl Budget {
         if rule.allowed_hours().is_some_and(AllowedHours::never_opens) {
             return Err(EffectsError::Hours { tool, error: super::HoursError::NoDay });
         }
-        let now = clock.now();
         let mut quotas: Vec<Quota> = Vec::new();
         for quota in rule.quotas() {
             let definition = quota.definition();
@@ -136,7 +137,10 @@ impl Budget {
         if self.hours.is_some() && !self.is_open(clock.now(), epoch) {
             // Closed: nothing is drawn, and the quotas only say when they would allow it.
             let exhausted = plan.would_be_refused();
-            return Err(self.refusal(&plan, if exhausted { Why::Exhausted } else { Why::Hours }, epoch));
+            if !self.is_open(plan.judged_at(), epoch) {
+                return Err(self.refusal(&plan, if exhausted { Why::Exhausted } else { Why::Hours }, epoch));
+            }
+            // They opened in between.
         }
         match plan.take_all() {
             Ok(()) => Ok(Granted { at: plan.judged_at(), receipts: plan.receipts().collect() }),

@@ -412,14 +412,15 @@ impl EffectsBuilder {
             false => unix_nanos(SystemTime::now()).saturating_sub(clock.now()),
         });
         let saved = saved.map(|bytes| Saved::read(&bytes));
+        // One reading for all: buckets that begin empty do so when the journal begins.
+        let now = clock.now();
         let budgets = policy.rules().iter().map(|rule| {
             let unknown =
                 |definition: &str| saved.as_ref().is_some_and(|s| !s.knows(rule.tool(), definition));
-            Budget::new(rule, &clock, epoch, unknown)
+            Budget::new(rule, &clock, epoch, now, unknown)
         });
         let budgets: Vec<Budget> = budgets.collect::<Result<_, _>>()?;
         let ledger = ledger.open()?;
-        let now = clock.now();
         let journal = journal.map(|journal| journal.begin(header(&budgets, epoch, now))).transpose()?;
         let (restored, seeds) = match &saved {
             Some(saved) => saved.seed(&budgets, epoch, now)?,

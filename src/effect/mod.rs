@@ -13,7 +13,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `rule`, `hours`, `macros` | what is declared |
+//! | `rule`, `hours`, `macros`, `file` | what is declared |
 //! | `budget` | the quotas at work: all grant, or none is touched |
 //! | `permit`, `gate`, `outcome`, `error` | asking, paying, emitting |
 //! | `toll`, `tool_budget` | what gates and kernels share; a kernel's tools |
@@ -27,6 +27,8 @@
 mod budget;
 mod effects;
 mod error;
+#[cfg(feature = "policy")]
+pub mod file;
 mod gate;
 mod hex;
 mod hours;
@@ -44,6 +46,8 @@ mod worker;
 
 pub use effects::{Effects, EffectsBuilder};
 pub use error::{EffectError, EffectsError};
+#[cfg(feature = "policy")]
+pub use file::PolicyFileError;
 pub use gate::{Call, Effect, Gate, Unsent};
 pub use hours::{AllowedHours, Day, HoursError};
 pub use journal::{Journal, JournalError, Seal, WhenFull};

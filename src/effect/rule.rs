@@ -150,7 +150,14 @@ impl QuotaRule {
     }
 
     /// The quota on a clock whose time 0 is `epoch` nanoseconds after the start of 1970.
-    pub(crate) fn quota(&self, epoch: u64) -> Quota {
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::effect::QuotaRule;
+    /// let quota = QuotaRule::rate(100, Duration::from_secs(60)).burst(150).quota(0);
+    /// assert_eq!(quota.capacity(), 150);
+    /// ```
+    pub fn quota(&self, epoch: u64) -> Quota {
         match self.amount {
             Amount::Rate { limit, period, burst } => {
                 Quota::tokens_per(limit, Duration::from_nanos(period)).burst(burst)

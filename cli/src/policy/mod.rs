@@ -1,15 +1,15 @@
 //! A policy: which limits there are, what they apply to, and in which order they decide.
 
-pub mod duration;
 mod parse;
 mod quotas;
-mod section;
 
 pub use quotas::Shift;
-pub use section::{Places, closest};
+pub use tollgate::effect::file::duration;
+pub use tollgate::effect::file::section::{Places, closest};
 
 use crate::failure::Failure;
 use std::path::Path;
+use tollgate::effect::EffectPolicy;
 use tollgate::guard::{AgentVelocityConfig, Refill, VelocityConfig};
 
 /// Names of the guards' limits, as decisions and summaries spell them.
@@ -79,6 +79,7 @@ pub struct Policy {
     pub velocity: Option<GuardSection<VelocityConfig>>,
     pub agent_velocity: Option<GuardSection<AgentVelocityConfig>>,
     pub limits: Vec<LimitRule>,
+    pub effects: EffectPolicy,
     /// Places of the top-level keys.
     pub places: Places,
 }
@@ -114,5 +115,18 @@ impl Policy {
         let policy = parse::parse(name, text)?;
         policy.check_quotas()?;
         Ok(policy)
+    }
+
+    /// Refuses a policy with effects, for a command that would pass them over.
+    ///
+    /// # Errors
+    /// If there are any.
+    pub fn no_effects(&self) -> Result<(), Failure> {
+        if self.effects.rules().is_empty() {
+            return Ok(());
+        }
+        let (file, line) = (&self.file, self.places.line("effect"));
+        let text = "effects are not replayed from traces, accepted: a policy without [[effect]] (`tollgate verify` checks the journal of effects)";
+        Err(Failure::Mend(format!("{file}:{line}: {text}")))
     }
 }

@@ -1,11 +1,13 @@
 //! From TOML to a [`Policy`].
 
-use super::section::{File, Section, whole};
 use super::{Amount, Cost, GuardSection, LimitRule, Pipeline, Policy, names};
 use crate::failure::Failure;
 use std::collections::BTreeMap;
+use tollgate::effect::EffectPolicy;
+use tollgate::effect::file::section::{File, Section, whole};
+use tollgate::effect::file::{Found, PolicyFileError as Mistake};
 use tollgate::guard::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 /// The most buckets that a table of the library has.
 const MOST_BUCKETS: u64 = 1 << 24;
@@ -13,14 +15,19 @@ const MOST_BUCKETS: u64 = 1 << 24;
 const COST: &str = "a whole number, 0 to 18446744073709551615, or the name of an event field";
 const WHEN: &str = "a table of fields and the values they must have, such as { method = \"POST\" }";
 
+/// The keys at the top of a policy, but for the effects.
+const KEYS: [&str; 5] = ["bucket_cap", "pipeline", "velocity", "agent_velocity", "limit"];
+
 pub fn parse(name: &str, text: &str) -> Result<Policy, Failure> {
-    let file = File { name, text };
-    let root = DeTable::parse(text).map_err(|error| {
-        let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        file.mistake(&error.span().unwrap_or(0..0), format_args!("not valid TOML: {message}"))
-    })?;
+    read(name, text).map_err(|mistake| Failure::Mend(format!("{name}:{}: {}", mistake.line, mistake.what())))
+}
+
+fn read(name: &str, text: &str) -> Result<Policy, Mistake> {
+    let file = File { text };
+    let root = file.parse()?;
     let root = Section::new(file, root.get_ref(), 0..0, "");
-    root.only(&["bucket_cap", "pipeline", "velocity", "agent_velocity", "limit"])?;
+    let known: Vec<&str> = KEYS.into_iter().chain(["effect"]).collect();
+    root.only(&known)?;
 
     let default_cap = MemoryBudgetConfig::defaults().velocity_bucket_cap;
     let bucket_cap = root.whole("bucket_cap", 1, MOST_BUCKETS)?;
@@ -34,11 +41,12 @@ pub fn parse(name: &str, text: &str) -> Result<Policy, Failure> {
             .map(agent_velocity)
             .transpose()?,
         limits: limits(file, &root)?,
+        effects: EffectPolicy::from_toml_beside(text, &KEYS)?,
         places: root.places(),
     })
 }
 
-fn pipeline(root: &Section<'_>) -> Result<Pipeline, Failure> {
+fn pipeline(root: &Section<'_>) -> Result<Pipeline, Mistake> {
     const ACCEPTED: &str = "\"series\" or \"atomic\"";
     match root.text("pipeline", ACCEPTED)? {
         None | Some("series") => Ok(Pipeline::Series),
@@ -47,7 +55,7 @@ fn pipeline(root: &Section<'_>) -> Result<Pipeline, Failure> {
     }
 }
 
-fn velocity(section: Section<'_>) -> Result<GuardSection<VelocityConfig>, Failure> {
+fn velocity(section: Section<'_>) -> Result<GuardSection<VelocityConfig>, Mistake> {
     section.only(&[
         "max_invocations_per_window",
         "max_spend_per_window",
@@ -68,7 +76,7 @@ fn velocity(section: Section<'_>) -> Result<GuardSection<VelocityConfig>, Failur
     })
 }
 
-fn agent_velocity(section: Section<'_>) -> Result<GuardSection<AgentVelocityConfig>, Failure> {
+fn agent_velocity(section: Section<'_>) -> Result<GuardSection<AgentVelocityConfig>, Mistake> {
     section.only(&[
         "max_requests_per_agent",
         "max_requests_per_session",
@@ -90,12 +98,12 @@ fn agent_velocity(section: Section<'_>) -> Result<GuardSection<AgentVelocityConf
 }
 
 /// A limit on calls, which the guards count in 32 bits.
-fn count(section: &Section<'_>, key: &str) -> Result<Option<u32>, Failure> {
+fn count(section: &Section<'_>, key: &str) -> Result<Option<u32>, Mistake> {
     let number = section.whole(key, 0, u64::from(u32::MAX))?;
     Ok(number.map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
 }
 
-fn refill(section: &Section<'_>) -> Result<Refill, Failure> {
+fn refill(section: &Section<'_>) -> Result<Refill, Mistake> {
     const ACCEPTED: &str = "\"milli-token\" or \"exact\"";
     match section.text("refill", ACCEPTED)? {
         None | Some("milli-token") => Ok(Refill::MilliToken),
@@ -104,7 +112,7 @@ fn refill(section: &Section<'_>) -> Result<Refill, Failure> {
     }
 }
 
-fn limits(file: File<'_>, root: &Section<'_>) -> Result<Vec<LimitRule>, Failure> {
+fn limits(file: File<'_>, root: &Section<'_>) -> Result<Vec<LimitRule>, Mistake> {
     let mut seen = BTreeMap::new();
     let mut limits = Vec::new();
     for section in root.tables("limit")? {
@@ -112,23 +120,19 @@ fn limits(file: File<'_>, root: &Section<'_>) -> Result<Vec<LimitRule>, Failure>
         let limit = limit(section)?;
         let name_at = name_at.unwrap_or(0..0); // a limit without a name was refused
         if let Some(line) = seen.insert(limit.name.clone(), file.line(name_at.start)) {
-            let text = format_args!(
-                "name is \"{}\", accepted: a name of its own (line {line} has this one)",
-                limit.name
-            );
-            return Err(file.mistake(&name_at, text));
+            let found = Found::Value(format!("\"{}\"", limit.name));
+            let accepted = format!("a name of its own (line {line} has this one)");
+            return Err(file.mistake(&name_at, "name", found, accepted));
         }
         limits.push(limit);
     }
     Ok(limits)
 }
 
-fn limit(mut section: Section<'_>) -> Result<LimitRule, Failure> {
+fn limit(mut section: Section<'_>) -> Result<LimitRule, Mistake> {
     section.only(&["name", "key", "rate", "window", "cost", "when"])?;
     const NAME: &str = "a text that is not empty";
-    let name = section
-        .text("name", NAME)?
-        .ok_or_else(|| section.mistake("a [[limit]] has no `name`, accepted: a text"))?;
+    let name = section.text("name", NAME)?.ok_or_else(|| section.mistake("has no `name`", "a text"))?;
     if name.is_empty() {
         return Err(section.refused("name", present(&section, "name"), NAME));
     }
@@ -137,7 +141,7 @@ fn limit(mut section: Section<'_>) -> Result<LimitRule, Failure> {
         return Err(section.refused("name", present(&section, "name"), accepted));
     }
     section.rename(format!("limit \"{name}\": "));
-    let (amount, places) = amount(&section, name)?;
+    let (amount, places) = amount(&section)?;
     Ok(LimitRule {
         name: name.to_owned(),
         key: section
@@ -150,7 +154,7 @@ fn limit(mut section: Section<'_>) -> Result<LimitRule, Failure> {
     })
 }
 
-fn amount(section: &Section<'_>, name: &str) -> Result<(Amount, super::Places), Failure> {
+fn amount(section: &Section<'_>) -> Result<(Amount, super::Places), Mistake> {
     const RATE: &str = "a table such as { tokens = 100, per = \"60s\", burst = 150 }";
     const WINDOW: &str = "a table such as { tokens = 50, per = \"30d\", anchor = \"0s\" }";
     match (section.table("rate", RATE)?, section.table("window", WINDOW)?) {
@@ -168,24 +172,19 @@ fn amount(section: &Section<'_>, name: &str) -> Result<(Amount, super::Places), 
             let anchor = window.duration("anchor")?.unwrap_or(0);
             Ok((Amount::Window { tokens, per, anchor }, window.places()))
         }
-        (Some(_), Some(_)) => {
-            let both = format!("limit \"{name}\" has both `rate` and `window`, accepted: one of them");
-            Err(section.mistake(both))
-        }
-        (None, None) => {
-            let neither = format!(
-                "limit \"{name}\" has neither `rate` nor `window`, accepted: rate = {{ tokens = 100, per = \"60s\" }} or window = {{ tokens = 50, per = \"30d\" }}"
-            );
-            Err(section.mistake(neither))
-        }
+        (Some(_), Some(_)) => Err(section.mistake("has both `rate` and `window`", "one of them")),
+        (None, None) => Err(section.mistake(
+            "has neither `rate` nor `window`",
+            "rate = { tokens = 100, per = \"60s\" } or window = { tokens = 50, per = \"30d\" }",
+        )),
     }
 }
 
-fn required<T>(section: &Section<'_>, key: &str, accepted: &str, value: Option<T>) -> Result<T, Failure> {
+fn required<T>(section: &Section<'_>, key: &str, accepted: &str, value: Option<T>) -> Result<T, Mistake> {
     value.ok_or_else(|| section.missing(key, accepted))
 }
 
-fn cost(section: &Section<'_>) -> Result<Cost, Failure> {
+fn cost(section: &Section<'_>) -> Result<Cost, Mistake> {
     let Some(value) = section.get("cost") else { return Ok(Cost::Constant(1)) };
     match value.get_ref() {
         DeValue::String(field) if !field.is_empty() => Ok(Cost::Field(field.to_string())),
@@ -193,7 +192,7 @@ fn cost(section: &Section<'_>) -> Result<Cost, Failure> {
     }
 }
 
-fn when(section: &Section<'_>) -> Result<Vec<(String, String)>, Failure> {
+fn when(section: &Section<'_>) -> Result<Vec<(String, String)>, Mistake> {
     let Some(table) = section.table("when", WHEN)? else { return Ok(Vec::new()) };
     let text = |(field, value): (&str, &toml::Spanned<DeValue<'_>>)| {
         let text = match value.get_ref() {

@@ -31,6 +31,7 @@ use progress::Progress;
 /// A policy, a mapping, a path or an input line that must be mended, or a failed read or write.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let policy = Policy::load(&args.policy)?;
+    policy.no_effects()?;
     let mut schema = Schema::new(&args.map)?;
     let layout = Layout::new(&policy, &mut schema);
     // Once for its errors: the clock's start is known only with the first event.

@@ -1,20 +1,34 @@
 //! Typed access to one table of a policy file, with the line of everything and errors that say what is accepted.
+//!
+//! Shared with the `tollgate` tool, whose policies have more tables. It speaks of another crate's types, so it is promised
+//! to nobody else.
 
-use crate::failure::Failure;
+use super::error::{Found, PolicyFileError};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A policy file's name and text: turns a place in it into `file:line`.
+/// A policy file's text: turns a place in it into a line.
 #[derive(Debug, Clone, Copy)]
 pub struct File<'a> {
-    pub name: &'a str,
+    /// All of it.
     pub text: &'a str,
 }
 
-impl File<'_> {
+impl<'a> File<'a> {
+    /// The file as TOML.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn parse(self) -> Result<Spanned<DeTable<'a>>, PolicyFileError> {
+        DeTable::parse(self.text).map_err(|error| {
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            self.mistake(&error.span().unwrap_or(0..0), "", Found::NotToml(message), "")
+        })
+    }
+
     /// The line, counted from 1, that holds the byte at `offset`.
     pub fn line(&self, offset: usize) -> usize {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
@@ -22,8 +36,19 @@ impl File<'_> {
     }
 
     /// A mistake at `span`.
-    pub fn mistake(&self, span: &Range<usize>, text: impl Display) -> Failure {
-        Failure::Mend(format!("{}:{}: {text}", self.name, self.line(span.start)))
+    pub fn mistake(
+        &self,
+        span: &Range<usize>,
+        place: impl Into<String>,
+        found: Found,
+        accepted: impl Display,
+    ) -> PolicyFileError {
+        PolicyFileError {
+            line: self.line(span.start),
+            place: place.into(),
+            found,
+            accepted: accepted.to_string(),
+        }
     }
 
     /// The source text of `span`, shortened for a message.
@@ -65,6 +90,7 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
+    /// The table that lies at `span`; `prefix` goes before its keys in messages.
     pub fn new(
         file: File<'a>,
         table: &'a DeTable<'a>,
@@ -87,46 +113,65 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses keys other than `known`, the first in the file first, with the likeliest meant one.
-    pub fn only(&self, known: &[&str]) -> Result<(), Failure> {
+    pub fn only(&self, known: &[&str]) -> Result<(), PolicyFileError> {
         let unknown =
             self.table.iter().map(|(key, _)| key).filter(|key| !known.contains(&key.get_ref().as_ref()));
         let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
-        let hint = match closest(key.get_ref(), known) {
-            Some(meant) => format!("did you mean `{meant}`? "),
-            None => String::new(),
-        };
-        let prefix = &self.prefix;
-        let text = format!("unknown key `{prefix}{}`: {hint}accepted: {}", key.get_ref(), known.join(", "));
-        Err(self.file.mistake(&key.span(), text))
+        let meant = closest(key.get_ref(), known).map(str::to_owned);
+        let place = format!("{}{}", self.prefix, key.get_ref());
+        Err(self.file.mistake(&key.span(), place, Found::UnknownKey { meant }, known.join(", ")))
     }
 
-    /// A mistake in the section as a whole.
-    pub fn mistake(&self, text: impl Display) -> Failure {
-        self.file.mistake(&self.span, text)
+    /// A mistake in the section as a whole, in words.
+    pub fn mistake(&self, words: impl Into<String>, accepted: impl Display) -> PolicyFileError {
+        self.file.mistake(&self.span, self.name(), Found::Words(words.into()), accepted)
+    }
+
+    /// A mistake in the value of `key`, or in the section where there is none.
+    pub fn found(&self, key: &str, found: Found, accepted: impl Display) -> PolicyFileError {
+        let span = self.get(key).map_or(self.span.clone(), Spanned::span);
+        self.file.mistake(&span, format!("{}{key}", self.prefix), found, accepted)
+    }
+
+    /// The section's name: its prefix without what joins it to a key.
+    fn name(&self) -> &str {
+        self.prefix.trim_end_matches([':', ' ', '.'])
     }
 
     /// A key that must be there.
-    pub fn missing(&self, key: &str, accepted: &str) -> Failure {
-        self.mistake(format_args!("{}{key} is missing, accepted: {accepted}", self.prefix))
+    pub fn missing(&self, key: &str, accepted: &str) -> PolicyFileError {
+        self.file.mistake(&self.span, format!("{}{key}", self.prefix), Found::Missing, accepted)
     }
 
     /// A value that is not accepted.
-    pub fn refused(&self, key: &str, value: &Spanned<DeValue<'_>>, accepted: impl Display) -> Failure {
-        let found = self.file.excerpt(&value.span());
-        self.file.mistake(&value.span(), format!("{}{key} is {found}, accepted: {accepted}", self.prefix))
+    pub fn refused(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        accepted: impl Display,
+    ) -> PolicyFileError {
+        let found = Found::Value(self.file.excerpt(&value.span()));
+        self.file.mistake(&value.span(), format!("{}{key}", self.prefix), found, accepted)
     }
 
+    /// The line of `key`, or of the section where there is none.
+    pub fn line(&self, key: &str) -> usize {
+        self.file.line(self.get(key).map_or(self.span.start, |value| value.span().start))
+    }
+
+    /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.table.get(key)
     }
 
-    pub fn text(&self, key: &str, accepted: &str) -> Result<Option<&'a str>, Failure> {
+    /// A text.
+    pub fn text(&self, key: &str, accepted: &str) -> Result<Option<&'a str>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.get_ref().as_str().map(Some).ok_or_else(|| self.refused(key, value, accepted))
     }
 
     /// A whole number from `least` to `most`.
-    pub fn whole(&self, key: &str, least: u64, most: u64) -> Result<Option<u64>, Failure> {
+    pub fn whole(&self, key: &str, least: u64, most: u64) -> Result<Option<u64>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match whole(value.get_ref()) {
             Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
@@ -135,7 +180,7 @@ impl<'a> Section<'a> {
     }
 
     /// Any number; the library judges its range.
-    pub fn number(&self, key: &str) -> Result<Option<f64>, Failure> {
+    pub fn number(&self, key: &str) -> Result<Option<f64>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = match value.get_ref() {
             DeValue::Float(float) => float.as_str().parse().ok(),
@@ -144,34 +189,36 @@ impl<'a> Section<'a> {
         number.map(Some).ok_or_else(|| self.refused(key, value, "a finite number above 0"))
     }
 
-    pub fn duration(&self, key: &str) -> Result<Option<u64>, Failure> {
+    /// A duration, in nanoseconds.
+    pub fn duration(&self, key: &str) -> Result<Option<u64>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let nanos = value.get_ref().as_str().and_then(super::duration::parse);
         nanos.map(Some).ok_or_else(|| self.refused(key, value, super::duration::ACCEPTED))
     }
 
     /// An inner table, whose keys are spelled `key.inner` in messages.
-    pub fn table(&self, key: &str, accepted: &str) -> Result<Option<Section<'a>>, Failure> {
+    pub fn table(&self, key: &str, accepted: &str) -> Result<Option<Section<'a>>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let table = value.get_ref().as_table().ok_or_else(|| self.refused(key, value, accepted))?;
         Ok(Some(Section::new(self.file, table, value.span(), format!("{}{key}.", self.prefix))))
     }
 
     /// The tables of an array of tables.
-    pub fn tables(&self, key: &str) -> Result<Vec<Section<'a>>, Failure> {
+    pub fn tables(&self, key: &str) -> Result<Vec<Section<'a>>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let accepted = format!("tables headed [[{key}]]");
         let items = value.get_ref().as_array().ok_or_else(|| self.refused(key, value, &accepted))?;
         let mut sections = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let table = item.get_ref().as_table().ok_or_else(|| self.refused(key, item, &accepted))?;
-            sections.push(Section::new(self.file, table, item.span(), format!("{key} {}: ", index + 1)));
+            let prefix = format!("{}{key} {}: ", self.prefix, index + 1);
+            sections.push(Section::new(self.file, table, item.span(), prefix));
         }
         Ok(sections)
     }
 
     /// A list of texts.
-    pub fn texts(&self, key: &str, accepted: &str) -> Result<Option<Vec<String>>, Failure> {
+    pub fn texts(&self, key: &str, accepted: &str) -> Result<Option<Vec<String>>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let items = value.get_ref().as_array().ok_or_else(|| self.refused(key, value, accepted))?;
         let text = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
@@ -221,7 +268,7 @@ mod tests {
 
     #[test]
     fn lines_are_counted_from_one() {
-        let file = File { name: "p", text: "a\nb\r\nc" };
+        let file = File { text: "a\nb\r\nc" };
         assert_eq!([0, 1, 2, 5, 99].map(|offset| file.line(offset)), [1, 1, 2, 3, 3]);
     }
 }
