@@ -6,6 +6,9 @@
 //! | the same, for callers that wait for their turn instead of being refused | [`Limiter::acquire`] |
 //! | the same, as a server asks (`Retry-After` and the like) | [`Limiter::penalize_until`], [`headers`] |
 //! | several things at once, all or nothing | [`LimitSet`] and [`Plan`] |
+//! | how much is under way at once | [`limiter::InFlight`] |
+//! | kinds of work that share one provider's quota | [`limiter::Pools`] |
+//! | tools, so that an unpaid call cannot be sent | [`effect`] |
 //! | calls and spend per grant of a capability | [`guard::VelocityGuard`] |
 //! | requests per agent and session | [`guard::AgentVelocityGuard`] |
 //! | every call of a kernel, by several guards | [`guard::GuardPipeline`] on a [`kernel::Kernel`] |
@@ -62,13 +65,21 @@
 //! What cannot be judged is refused: a guard's error, a time past a limit's [horizon](quota::Arithmetic::horizon),
 //! a full table. What cannot be built says which field is wrong and what is accepted ([`ConfigError`]).
 //!
+//! # Features
+//!
+//! | feature | default | gives |
+//! |---|---|---|
+//! | `effects` | on | [`effect`]: permits, gates, deferral, journals, allowed hours |
+//! | `headers` | on | [`headers`]: what responses say about a server's limits |
+//! | `policy` | off | `EffectPolicy::from_toml`: rules of effects from policy files |
+//!
 //! # Observability
 //!
 //! Refusals carry their reasons as values. The kernel and the guards also emit `tracing` events under the targets
-//! `tollgate::kernel` and `tollgate::guard`.
+//! `tollgate::kernel`, `tollgate::guard` and `tollgate::effect`.
 
 // Of the links above, those to a feature that is off.
-#![cfg_attr(not(feature = "headers"), allow(rustdoc::broken_intra_doc_links))]
+#![cfg_attr(not(all(feature = "effects", feature = "headers")), allow(rustdoc::broken_intra_doc_links))]
 
 pub mod baseline;
 #[cfg(feature = "effects")]
@@ -114,6 +125,6 @@ pub use wait::{Acquire, AcquireError};
 struct EffectsPage;
 
 /// The README's examples, compiled.
-#[cfg(all(doctest, feature = "headers"))]
+#[cfg(all(doctest, feature = "effects", feature = "headers"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

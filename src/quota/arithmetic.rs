@@ -424,17 +424,20 @@ pub(crate) struct RefundableWidths {
 
 /// A quota whose draws can be refunded: splits `bits` between its mark, the count of refunded units and whatever else
 /// the word holds. Takes the finest tick under which the mark lasts five years and the count 65,536 refunds of the
-/// whole capacity, then shares what is left evenly among the three.
+/// whole capacity (256, where no tick has room for that), then shares what is left evenly among the three.
 pub(crate) fn refundable_arithmetic(
     quota: &Quota,
     bits: u32,
 ) -> Result<(Arithmetic, RefundableWidths), ConfigError> {
     const MODEL: bool = crate::sync::MODEL;
     const LEAST: u32 = if MODEL { 8 } else { 32 };
-    const REFUNDS: u32 = if MODEL { 4 } else { 16 };
-    for shape in shapes(quota)? {
+    const REFUNDS: [u32; 2] = if MODEL { [4, 4] } else { [16, 8] };
+    let shapes = shapes(quota)?;
+    for (refunds, shape) in
+        REFUNDS.iter().flat_map(|refunds| shapes.iter().map(move |shape| (refunds, shape)))
+    {
         let capacity_bits = 128 - shape.capacity_units().leading_zeros();
-        let (mark, refunded) = (shape.bits(), LEAST.max(capacity_bits + REFUNDS));
+        let (mark, refunded) = (shape.bits(), LEAST.max(capacity_bits + refunds));
         if mark + refunded > bits || mark.max(refunded) > 64 {
             continue;
         }
@@ -448,7 +451,7 @@ pub(crate) fn refundable_arithmetic(
         "capacity",
         quota.capacity(),
         format!(
-            "a quota whose counter of five years and 65,536 refunds of the whole capacity fit {bits} bits: fewer tokens, or amounts in a coarser unit"
+            "a quota whose counter of five years and 256 refunds of the whole capacity fit {bits} bits: fewer tokens, or amounts in a coarser unit"
         ),
     ))
 }

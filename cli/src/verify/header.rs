@@ -145,11 +145,11 @@ fn quota(rule: &QuotaRule, declared: &DeclaredQuota, t: u64, epoch: u64) -> Resu
             declared.floor
         ));
     }
-    // As wide as the engine makes it: room for 65,536 refunds of the whole capacity, in 32 bits or more.
+    // As wide as the engine makes it: room for at least 256 refunds of the whole capacity, in 32 bits or more.
     let most = declared.most_refunded;
-    if most & most.wrapping_add(1) != 0 || most < u64::from(u32::MAX) || most >> 16 < declared.capacity {
+    if most & most.wrapping_add(1) != 0 || most < u64::from(u32::MAX) || most >> 8 < declared.capacity {
         return Err(format!(
-            "most_refunded is {most}, accepted: 2^n - 1 with n of at least 32, and at least 65,536 times the capacity"
+            "most_refunded is {most}, accepted: 2^n - 1 with n of at least 32, and at least 256 times the capacity"
         ));
     }
     let definition = declared.quota.clone();
