@@ -5,7 +5,7 @@ use super::record::{self, Entry, Header};
 use super::room::Room;
 use super::{JournalError, Seal};
 use crate::effect::hex;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
 
@@ -23,6 +23,8 @@ pub(super) struct Writer {
     pending: usize,
     seq: u64,
     last: Hash,
+    /// The sink failed: nothing is handed to it any more.
+    failed: bool,
 }
 
 impl Writer {
@@ -32,50 +34,48 @@ impl Writer {
         room: Arc<Room>,
         seal: Arc<OnceLock<Seal>>,
     ) -> Self {
-        Self { sink, header, room, seal, lines: Vec::with_capacity(PIECE), pending: 0, seq: 0, last: START }
+        Self {
+            sink,
+            header,
+            room,
+            seal,
+            lines: Vec::with_capacity(PIECE),
+            pending: 0,
+            seq: 0,
+            last: START,
+            failed: false,
+        }
     }
 
     /// Writes until the seal, or until nobody can record any more.
     pub(super) fn run(mut self, entries: &Receiver<Entry>) {
         record::first(&mut self.lines, &self.header);
         self.end_line(0);
-        let mut outcome = self.flush();
+        self.flush();
         loop {
             let entry = match entries.try_recv() {
                 Ok(entry) => entry,
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => {
-                    outcome = outcome.and_then(|()| self.flush());
-                    if let Err(error) = &outcome {
-                        self.room.close(JournalError::Sink(error.to_string()));
-                    }
+                    self.flush();
                     let Ok(entry) = entries.recv() else { return };
                     entry
                 }
             };
             if matches!(entry, Entry::Seal) {
-                if outcome.is_ok() {
-                    outcome = self.write_seal();
-                }
-                if let Err(error) = &outcome {
-                    self.room.close(JournalError::Sink(error.to_string()));
-                }
-                return;
+                return self.write_seal();
             }
-            if outcome.is_err() {
+            self.pending += 1;
+            if self.failed {
                 // Nothing more is decided; what was decided already cannot be helped.
-                self.room.give_back(1);
+                self.flush();
                 continue;
             }
             let start = self.lines.len();
             record::entry(&mut self.lines, self.seq, &self.header, &entry);
             self.end_line(start);
-            self.pending += 1;
             if self.lines.len() >= PIECE {
-                outcome = self.flush();
-                if let Err(error) = &outcome {
-                    self.room.close(JournalError::Sink(error.to_string()));
-                }
+                self.flush();
             }
         }
     }
@@ -85,25 +85,28 @@ impl Writer {
         self.seq += 1;
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        let written = if self.lines.is_empty() {
-            Ok(())
-        } else {
-            self.sink.write_all(&self.lines).and_then(|()| self.sink.flush())
-        };
+    /// Hands what there is to the sink, and gives its room back.
+    fn flush(&mut self) {
+        if !self.failed && !self.lines.is_empty() {
+            if let Err(error) = self.sink.write_all(&self.lines).and_then(|()| self.sink.flush()) {
+                self.failed = true;
+                // Before the room is given back: who waits for it must not decide anything any more.
+                self.room.close(JournalError::Sink(error.to_string()));
+            }
+        }
         self.lines.clear();
         self.room.give_back(std::mem::take(&mut self.pending));
-        written
     }
 
-    fn write_seal(&mut self) -> io::Result<()> {
+    fn write_seal(&mut self) {
         let (start, count) = (self.lines.len(), self.seq);
         record::last(&mut self.lines, count, &hex::encode(&self.last));
         self.end_line(start);
-        self.flush()?;
-        // Set once: nobody else has it.
-        let _ = self.seal.set(Seal { count, hash: hex::encode(&self.last) });
-        Ok(())
+        self.flush();
+        if !self.failed {
+            // Set once: nobody else has it.
+            let _ = self.seal.set(Seal { count, hash: hex::encode(&self.last) });
+        }
     }
 }
 
