@@ -100,7 +100,7 @@ fn effect(out: &mut String, file: &str, rule: &EffectRule) -> Result<(), Failure
     }
     for rule in rule.quotas() {
         let quota = rule.quota(0);
-        let line = quota.arithmetic(64).map_err(|error| Failure::Mend(format!("{file}: {error}")))?;
+        let line = rule.arithmetic(0).map_err(|error| Failure::Mend(format!("{file}: {error}")))?;
         let per = Per::of(quota.asked_tokens_per_second());
         let _ = writeln!(out, "  {}", rule.definition());
         row(out, "  exhausted", rule.when_exhausted().as_str());

@@ -178,7 +178,7 @@ fn quota(section: &Section<'_>) -> Result<Option<QuotaRule>, PolicyFileError> {
             };
         }
     };
-    match quota.quota(0).arithmetic(64) {
+    match quota.arithmetic(0) {
         Ok(_) => Ok(Some(quota)),
         Err(error) => {
             let accepted = error.accepted.clone();

@@ -1,5 +1,8 @@
 //! Bytes as lower-case hex.
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
+
 /// Two digits a byte.
 pub(super) fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -15,4 +18,15 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
         _ => None,
     };
     text.as_bytes().chunks(2).map(|pair| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?)).collect()
+}
+
+/// For serde's `with`.
+pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&encode(bytes))
+}
+
+/// For serde's `with`.
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    decode(&text).ok_or_else(|| D::Error::custom("not lower-case hex of whole bytes"))
 }

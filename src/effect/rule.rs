@@ -4,9 +4,11 @@
 //! it is found when an [`Effects`](super::Effects) is built from it.
 
 use super::hours::AllowedHours;
-use crate::quota::Quota;
+use crate::ConfigError;
+use crate::quota::{Arithmetic, Quota, refundable_arithmetic};
 use crate::table::DEFAULT_BUCKET_CAP;
 use crate::time::nanos;
+use crate::word::REFUNDABLE_BITS;
 use std::fmt;
 use std::time::Duration;
 
@@ -170,6 +172,23 @@ impl QuotaRule {
                 Quota::window(limit, Duration::from_nanos(period)).anchored_at(Duration::from_nanos(after))
             }
         }
+    }
+
+    /// The integers that the engine counts with, on a clock whose time 0 is `epoch` nanoseconds after the start of 1970. Its
+    /// words also count refunds, so the ticks of a fast rate can be coarser than a [`Limiter`](crate::Limiter)'s.
+    ///
+    /// # Errors
+    /// The quota cannot be counted for five years with its refunds: [`ConfigError`] names the number that is too big.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::effect::QuotaRule;
+    /// let line = QuotaRule::rate(5, Duration::from_secs(1)).arithmetic(0)?;
+    /// assert_eq!((line.capacity(), line.resolution()), (5, 1_000));
+    /// # Ok::<(), tollgate::ConfigError>(())
+    /// ```
+    pub fn arithmetic(&self, epoch: u64) -> Result<Arithmetic, ConfigError> {
+        refundable_arithmetic(&self.quota(epoch), REFUNDABLE_BITS).map(|(line, _)| line)
     }
 }
 

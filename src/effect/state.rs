@@ -35,7 +35,8 @@ struct Covered {
 #[serde(deny_unknown_fields)]
 struct Bucket {
     effect: String,
-    key: String,
+    #[serde(with = "super::hex")]
+    key: Vec<u8>,
     quota: String,
     owed: u64,
     units_per_token: u64,
@@ -85,7 +86,7 @@ pub(super) fn save(budgets: &[Budget], epoch: u64, now: u64) -> Vec<u8> {
                 if owed > 0 {
                     let bucket = Bucket {
                         effect: budget.tool.clone(),
-                        key: super::hex::encode(&key),
+                        key,
                         quota: quota.definition.clone(),
                         owed,
                         units_per_token: arithmetic.units_per_token(),
@@ -151,13 +152,12 @@ impl Saved {
                 continue;
             };
             let quota = &budgets[effect].quotas[number];
-            let key = super::hex::decode(&bucket.key).unwrap_or_default(); // checked when it was read
             let mark = mark_after(quota, bucket, since, now);
             if mark <= quota.table.limits.arithmetic(0, 0).accrued(now) {
                 restored.buckets += 1;
                 continue;
             }
-            if !quota.table.seed(&quota.table.pack(0, &key), mark) {
+            if !quota.table.seed(&quota.table.pack(0, &bucket.key), mark) {
                 return Err(EffectsError::StateTooLarge {
                     tool: budgets[effect].tool.clone(),
                     quota: quota.definition.clone(),
@@ -165,7 +165,7 @@ impl Saved {
             }
             restored.buckets += 1;
             let mut bytes = KeyBytes::default();
-            bytes.raw(&key);
+            bytes.raw(&bucket.key);
             let state = State { mark, refunded: 0 };
             entries.push(Entry::Restore { at: now, effect, key: bytes, quota: number, state });
         }
@@ -207,8 +207,5 @@ fn read(bytes: &[u8]) -> Result<(First, Vec<Bucket>), String> {
         .map(serde_json::from_slice)
         .collect::<Result<_, _>>()
         .map_err(|error| damaged(&error.to_string()))?;
-    if buckets.iter().any(|bucket| super::hex::decode(&bucket.key).is_none()) {
-        return Err(damaged("a key is no hex"));
-    }
     Ok((first, buckets))
 }

@@ -1,69 +1,40 @@
 //! The ledger's file: one line a step, each with its checksum.
 //!
 //! ```text
-//! {"op":"put","ticket":7,...}<tab>1f2e3d4c<newline>
+//! {"op":"put","call":{"ticket":7,...}}<tab>1f2e3d4c<newline>
 //! ```
 //! The checksum is CRC-32 (IEEE 802.3) of what is before the tab, in hex. A line is whole or it is the last one, torn when
 //! the process or the machine died: then nobody was told that it counted, and it is cut off.
 
 use super::{Deferred, LedgerError, Ticket};
-use crate::effect::hex;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// One step in the life of a deferred call.
-#[derive(Debug, Clone)]
-pub(super) enum Step {
-    Put(Deferred),
-    Move {
-        ticket: u64,
-        due: u64,
-    },
-    Begin {
-        ticket: u64,
-    },
-    Done {
-        ticket: u64,
-    },
-    Again {
-        ticket: u64,
-    },
-    /// The number of the next ticket.
-    Next {
-        ticket: u64,
-    },
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, tag = "op", rename_all = "lowercase")]
-enum Written {
+pub(super) enum Step {
     Put {
-        ticket: u64,
-        effect: String,
-        key: String,
-        cost: u64,
-        due: u64,
-        payload: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        coalescing: Option<String>,
+        call: Deferred,
     },
     Move {
-        ticket: u64,
+        ticket: Ticket,
         due: u64,
     },
     Begin {
-        ticket: u64,
+        ticket: Ticket,
     },
     Done {
-        ticket: u64,
+        ticket: Ticket,
     },
     Again {
-        ticket: u64,
+        ticket: Ticket,
     },
+    /// The next ticket.
     Next {
-        ticket: u64,
+        ticket: Ticket,
     },
 }
 
@@ -156,23 +127,7 @@ impl Log {
 }
 
 fn line(step: &Step) -> Vec<u8> {
-    let written = match step {
-        Step::Put(call) => Written::Put {
-            ticket: call.ticket.0,
-            effect: call.effect.clone(),
-            key: hex::encode(&call.key),
-            cost: call.cost,
-            due: call.due,
-            payload: hex::encode(&call.payload),
-            coalescing: call.coalescing.clone(),
-        },
-        &Step::Move { ticket, due } => Written::Move { ticket, due },
-        &Step::Begin { ticket } => Written::Begin { ticket },
-        &Step::Done { ticket } => Written::Done { ticket },
-        &Step::Again { ticket } => Written::Again { ticket },
-        &Step::Next { ticket } => Written::Next { ticket },
-    };
-    let mut line = serde_json::to_vec(&written).expect("texts and numbers are JSON");
+    let mut line = serde_json::to_vec(step).expect("texts and numbers are JSON");
     let sum = crc32fast::hash(&line);
     line.extend_from_slice(format!("\t{sum:08x}\n").as_bytes());
     line
@@ -203,22 +158,7 @@ fn parse(line: &[u8]) -> Result<Step, String> {
     if sum != format!("{:08x}", crc32fast::hash(json)).as_bytes() {
         return Err("its checksum is another".into());
     }
-    Ok(match serde_json::from_slice(json).map_err(|error| error.to_string())? {
-        Written::Put { ticket, effect, key, cost, due, payload, coalescing } => Step::Put(Deferred {
-            ticket: Ticket(ticket),
-            effect,
-            key: hex::decode(&key).ok_or("its key is no hex")?,
-            cost,
-            due,
-            payload: hex::decode(&payload).ok_or("its payload is no hex")?,
-            coalescing,
-        }),
-        Written::Move { ticket, due } => Step::Move { ticket, due },
-        Written::Begin { ticket } => Step::Begin { ticket },
-        Written::Done { ticket } => Step::Done { ticket },
-        Written::Again { ticket } => Step::Again { ticket },
-        Written::Next { ticket } => Step::Next { ticket },
-    })
+    serde_json::from_slice(json).map_err(|error| error.to_string())
 }
 
 fn io_error(path: &Path, error: &io::Error) -> LedgerError {

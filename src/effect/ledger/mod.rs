@@ -12,6 +12,7 @@
 mod log;
 
 use log::{Log, Step};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
@@ -35,7 +36,8 @@ pub struct DeferredLedger {
 }
 
 /// Names a deferred call. Shown as `ticket-17`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Ticket(u64);
 
 impl Ticket {
@@ -106,21 +108,25 @@ pub enum LedgerError {
 }
 
 /// A deferred call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Deferred {
     /// Names it.
     pub ticket: Ticket,
     /// The effect.
     pub effect: String,
     /// The encoding of the key whose budget pays.
+    #[serde(with = "super::hex")]
     pub key: Vec<u8>,
     /// The cost in tokens.
     pub cost: u64,
     /// When it is due, in nanoseconds from the start of 1970.
     pub due: u64,
     /// The payload's bytes.
+    #[serde(with = "super::hex")]
     pub payload: Vec<u8>,
     /// The caller's id under which equal calls are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub coalescing: Option<String>,
 }
 
@@ -246,7 +252,7 @@ impl Ledger {
             return Err(LedgerError::Full { rows, bytes: books.bytes });
         }
         call.ticket = Ticket(books.next);
-        books.write(&Step::Put(call.clone()))?;
+        books.write(&Step::Put { call: call.clone() })?;
         let answer = (call.ticket, call.due);
         books.put(call);
         drop(books);
@@ -287,7 +293,7 @@ impl Ledger {
     pub(super) fn postpone(&self, ticket: Ticket, due: u64) -> Result<(), LedgerError> {
         let mut books = self.books();
         let Some(mut call) = books.claimed.remove(&ticket) else { return Ok(()) };
-        let later = Step::Move { ticket: ticket.0, due };
+        let later = Step::Move { ticket, due };
         // Unwritten, it is due earlier after a restart than it needs to be, and finds its quota exhausted then.
         let written = if call.due == due { Ok(()) } else { books.write(&later) };
         call.due = due;
@@ -297,7 +303,7 @@ impl Ledger {
 
     /// A claimed call is about to be emitted. If that cannot be written down it must not be.
     pub(super) fn begin(&self, ticket: Ticket) -> Result<(), LedgerError> {
-        self.books().write(&Step::Begin { ticket: ticket.0 })
+        self.books().write(&Step::Begin { ticket })
     }
 
     /// A claimed call that had begun was not emitted after all: it waits again.
@@ -305,7 +311,7 @@ impl Ledger {
         let mut books = self.books();
         let Some(call) = books.claimed.remove(&ticket) else { return Ok(()) };
         // Unwritten, it is uncertain after a restart.
-        let written = books.write(&Step::Again { ticket: ticket.0 });
+        let written = books.write(&Step::Again { ticket });
         books.wait(call);
         written
     }
@@ -317,7 +323,7 @@ impl Ledger {
         if !known {
             return Ok(false);
         }
-        let written = books.write(&Step::Done { ticket: ticket.0 });
+        let written = books.write(&Step::Done { ticket });
         books.forget(ticket);
         written.and_then(|()| books.compact_if_due()).map(|()| true)
     }
@@ -326,7 +332,7 @@ impl Ledger {
     pub(super) fn requeue(&self, ticket: Ticket) -> Result<bool, LedgerError> {
         let mut books = self.books();
         let Some(call) = books.uncertain.get(&ticket).cloned() else { return Ok(false) };
-        books.write(&Step::Again { ticket: ticket.0 })?;
+        books.write(&Step::Again { ticket })?;
         books.uncertain.remove(&ticket);
         books.wait(call);
         drop(books);
@@ -397,16 +403,16 @@ impl Books {
         self.bytes -= call.map_or(0, |call| call.bytes());
     }
 
-    fn place_of(&self, ticket: u64) -> Option<(u64, Ticket)> {
-        self.waiting.keys().find(|(_, known)| known.0 == ticket).copied()
+    fn place_of(&self, ticket: Ticket) -> Option<(u64, Ticket)> {
+        self.waiting.keys().find(|(_, known)| *known == ticket).copied()
     }
 
     /// Does what a line of the file says. The error says what is wrong with it.
     fn replay(&mut self, step: Step) -> Result<(), &'static str> {
         match step {
-            Step::Next { ticket } => self.next = self.next.max(ticket),
-            Step::Put(call) if call.ticket.0 < self.next => return Err("a ticket that was given before"),
-            Step::Put(call) => self.put(call),
+            Step::Next { ticket } => self.next = self.next.max(ticket.0),
+            Step::Put { call } if call.ticket.0 < self.next => return Err("a ticket that was given before"),
+            Step::Put { call } => self.put(call),
             Step::Move { ticket, due } => {
                 let place = self.place_of(ticket).ok_or("a move of a call that does not wait")?;
                 let mut call = self.take(place).ok_or("a move of a call that does not wait")?;
@@ -423,14 +429,13 @@ impl Books {
                 if let Some(place) = self.place_of(ticket) {
                     self.take(place);
                 }
-                if !self.claimed.contains_key(&Ticket(ticket)) {
+                if !self.claimed.contains_key(&ticket) {
                     return Err("an end of a call that is not known");
                 }
-                self.forget(Ticket(ticket));
+                self.forget(ticket);
             }
             Step::Again { ticket } => {
-                let call =
-                    self.claimed.remove(&Ticket(ticket)).ok_or("a return of a call that did not begin")?;
+                let call = self.claimed.remove(&ticket).ok_or("a return of a call that did not begin")?;
                 self.wait(call);
             }
         }
@@ -456,13 +461,10 @@ impl Books {
         let mut calls: Vec<&Deferred> =
             self.waiting.values().chain(self.claimed.values()).chain(self.uncertain.values()).collect();
         calls.sort_unstable_by_key(|call| call.ticket);
-        let mut steps: Vec<Step> = calls.into_iter().cloned().map(Step::Put).collect();
+        let mut steps: Vec<Step> = calls.into_iter().cloned().map(|call| Step::Put { call }).collect();
         let begun = self.claimed.keys().chain(self.uncertain.keys());
-        steps.extend(begun.map(|ticket| Step::Begin { ticket: ticket.0 }));
-        steps.push(Step::Next { ticket: self.next });
+        steps.extend(begun.map(|&ticket| Step::Begin { ticket }));
+        steps.push(Step::Next { ticket: Ticket(self.next) });
         log.rewrite(&steps)
     }
 }
-
-#[cfg(test)]
-mod tests;
