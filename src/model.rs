@@ -126,9 +126,15 @@ impl Refundable {
 
     /// Draws `cost` for each of `keys`, or for none.
     pub fn draw(&self, keys: &[u8], cost: u64) -> Result<Vec<Draw>, Refusal> {
+        let draws: Vec<(&Self, u8)> = keys.iter().map(|&key| (self, key)).collect();
+        Self::draw_all(&draws, cost)
+    }
+
+    /// Draws `cost` on each of these buckets, or on none.
+    pub fn draw_all(buckets: &[(&Self, u8)], cost: u64) -> Result<Vec<Draw>, Refusal> {
         let mut plan = Plan::new();
-        for &key in keys {
-            plan.draw(&self.0, 0, 0, [cost, 0], |bytes| bytes.raw(&[key]));
+        for &(table, key) in buckets {
+            plan.draw(&table.0, 0, 0, [cost, 0], |bytes| bytes.raw(&[key]));
         }
         plan.take_all().map_err(|refused| refused.refusal)?;
         Ok(plan.receipts().map(Draw).collect())
@@ -136,7 +142,13 @@ impl Refundable {
 
     /// Gives back what time has not given back of these draws. Says how many units of each.
     pub fn refund(&self, draws: &[Draw]) -> Vec<u64> {
-        let claims: Vec<_> = draws.iter().map(|draw| (&*self.0, draw.0)).collect();
+        let draws: Vec<(&Self, Draw)> = draws.iter().map(|&draw| (self, draw)).collect();
+        Self::refund_all(&draws)
+    }
+
+    /// As [`refund`](Self::refund), of draws on several tables.
+    pub fn refund_all(draws: &[(&Self, Draw)]) -> Vec<u64> {
+        let claims: Vec<_> = draws.iter().map(|(table, draw)| (&*table.0, draw.0)).collect();
         let (_, changes) = refund(&claims);
         changes
             .iter()

@@ -3,11 +3,12 @@
 mod pair;
 mod plans;
 mod reconfigure;
+mod refunds;
 mod single;
 mod waiting;
 
 use crate::explore::Mix;
 
 pub fn all() -> Vec<Mix> {
-    [single::MIXES, plans::MIXES, pair::MIXES, reconfigure::MIXES, waiting::MIXES].concat()
+    [single::MIXES, plans::MIXES, pair::MIXES, reconfigure::MIXES, refunds::MIXES, waiting::MIXES].concat()
 }
