@@ -294,3 +294,18 @@ fn an_instant_with_many_records_is_ordered_in_reasonable_time() {
     assert!(verdict(&model.journal.sealed()).is_accepted());
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
+
+/// Very many that all claim to have come first.
+#[test]
+fn a_forgery_does_not_keep_the_search_for_an_order_going() {
+    let mut model = Model::new(effects());
+    model.call(FETCH, 5, "aa", 1).unwrap();
+    let mut journal = model.journal;
+    let first = journal.bodies[1].clone();
+    for number in 1..20_000 {
+        journal.bodies.push(first.replace("\"grant\":0", &format!("\"grant\":{number}")));
+    }
+    let began = std::time::Instant::now();
+    assert!(!verdict(&journal.sealed()).is_accepted());
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}
