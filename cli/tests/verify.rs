@@ -511,6 +511,54 @@ fn a_draw_of_an_earlier_life_of_its_bucket_is_not_refunded() {
 }
 
 #[test]
+fn a_life_of_a_bucket_begins_with_nothing_refunded() {
+    let mut model = model();
+    model.call(SEARCH, 0, "aa", 1).unwrap();
+    let (before, after) =
+        ("\"before\":[0,0],\"after\":[500000000,0]", "\"before\":[0,7],\"after\":[500000000,7]");
+    refused(&model.journal.line_with(1, before, after), 2, "begins at [0,7], where no bucket begins at 0");
+}
+
+#[test]
+fn a_call_is_retried_when_the_last_of_its_quotas_allows_it() {
+    // The window ends first, then the rate has refilled.
+    let mut model = model();
+    let t = 59 * SECOND;
+    for at in [0, 20 * SECOND, t] {
+        model.call(SEARCH, at, "aa", if at == 0 { 2 } else { 4 }).unwrap();
+    }
+    assert_eq!(model.call(SEARCH, t, "aa", 4), None);
+    let body = &model.journal.bodies[4];
+    assert!(body.contains("\"retry_at\":61000000000,\"refused\""), "{body}");
+    assert!(body.ends_with("\"retry_at\":60000000000}]"), "{body}");
+    accepted(&model.journal);
+    let record = "\"retry_at\":61000000000,\"refused\"";
+    refused(
+        &model.journal.with(record, "\"retry_at\":60000000000,\"refused\""),
+        5,
+        "retry_at is 60000000000, not 61000000000",
+    );
+    // Quotas in another order, and one that the effect does not have.
+    let (list, refused_by) = body.split_once("\"refused\":").unwrap();
+    let (rate, max) = refused_by.trim_matches(['[', ']']).split_once("},").unwrap();
+    let mut forged = model.journal.clone();
+    forged.bodies[4] = format!("{list}\"refused\":[{max},{rate}}}]");
+    refused(&forged, 5, "refused, out of order or unknown");
+    forged.bodies[4] = body.replace("\"quota\":\"max 10 per", "\"quota\":\"max 11 per");
+    refused(&forged, 5, "refused, out of order or unknown");
+}
+
+#[test]
+fn lines_are_numbered_from_0() {
+    let journal = history().journal;
+    let (mut text, mut last) = (String::new(), [0; 32]);
+    for (seq, body) in journal.bodies.iter().enumerate() {
+        last = push_line(&mut text, &last, if seq == 3 { 4 } else { seq }, body);
+    }
+    assert_eq!(verdict(&text).to_string(), "refused: line 4: seq is 4, not 3");
+}
+
+#[test]
 fn the_first_line_says_what_the_policy_says() {
     let journal = history().journal;
     let cases = [

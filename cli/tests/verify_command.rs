@@ -117,3 +117,20 @@ fn a_refusal_that_nobody_reads_is_still_a_refusal() {
     let status = tool.stdout(full).status().unwrap();
     assert_eq!(status.code(), Some(1));
 }
+
+#[test]
+fn the_policy_of_the_documentation_is_one() {
+    let text = std::fs::read_to_string(common::root().join("docs/effects.md")).unwrap();
+    let toml = text.split("```toml\n").nth(1).expect("an example").split("```").next().unwrap();
+    let policy = tollgate::effect::EffectPolicy::from_toml(toml).unwrap();
+    assert_eq!((policy.rules()[0].tool(), policy.rules()[0].quotas().len()), ("Search", 2));
+}
+
+#[test]
+fn the_shipped_policy_of_effects_explains() {
+    let mut tool = tollgate();
+    let args = ["explain", "--policy", "examples/policies/effects.toml"];
+    let output = tool.current_dir(common::root()).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("effect Email"));
+}

@@ -71,6 +71,8 @@ pub struct Bucket {
 
 /// How many changes can be undone in a search for an order, beyond four for each change of the instant.
 const PATIENCE: usize = 10_000;
+/// How many changes that began in one state at one instant are tried as the next.
+const TRIED: usize = 256;
 /// How many states are looked at to see that an unnamed quota had room.
 const GLANCES: usize = 1_024;
 
@@ -284,7 +286,7 @@ impl<'a> Order<'a> {
                     }
                 }
             }
-            let (taken, begins) = candidates.remove(0);
+            let Some((taken, begins)) = candidates.pop() else { continue };
             let change = group[taken];
             order.push(Choice { others: candidates, before: (self.now, self.life), taken });
             if begins {
@@ -344,7 +346,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Which changes can come next, and whether they begin a life: in the order of the file.
+    /// Which changes can come next, and whether they begin a life: the first in the file last. Of very many that could, only
+    /// some are tried.
     fn candidates(
         &self,
         group: &[Change],
@@ -354,7 +357,7 @@ impl<'a> Order<'a> {
     ) -> Vec<(usize, bool)> {
         let mut found: Vec<(usize, bool)> = Vec::new();
         if let Some(places) = self.now.as_ref().and_then(|now| by_state.get(now)) {
-            let next = places.iter().filter(|&&place| self.follows(&group[place]));
+            let next = places.iter().take(TRIED).filter(|&&place| self.follows(&group[place]));
             found.extend(next.map(|&place| (place, false)));
         }
         let full = self.now.is_none_or(|now| u128::from(now.mark) <= self.quota.line.accrued(t));
@@ -365,11 +368,11 @@ impl<'a> Order<'a> {
                 .filter(|&&place| group[place].kind != Kind::Restore || self.now.is_none())
                 .filter(|place| !found.iter().any(|(known, _)| known == *place))
                 .map(|&place| (place, true))
-                .take(64)
+                .take(TRIED)
                 .collect();
             found.extend(anew);
-            found.sort_unstable();
         }
+        found.sort_unstable_by(|a, b| b.cmp(a));
         found
     }
 

@@ -60,6 +60,7 @@ pub fn decode(format: Format, schema: &Schema, bytes: &[u8], step: usize) -> Dec
                 }
                 Failure::Run(_) => decoded.failed = true,
                 Failure::ReaderGone => panic!("nothing was written"),
+                Failure::Refused => panic!("nothing was verified"),
             }
             return Decoded { refused: Some(failure), ..decoded };
         }
