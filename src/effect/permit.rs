@@ -77,7 +77,11 @@ pub(super) struct Grant {
 }
 
 impl<E: Effect> Permit<E> {
-    pub(super) fn new(grant: Box<Grant>) -> Self {
+    /// In a caller's hands, for as long as the caller likes.
+    pub(super) fn new(mut grant: Box<Grant>) -> Self {
+        if let Some(end) = &mut grant.end {
+            end.hold();
+        }
         Self { grant, effect: PhantomData }
     }
 

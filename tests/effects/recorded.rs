@@ -178,6 +178,27 @@ fn a_full_journal_makes_decisions_wait_and_loses_none() {
 }
 
 #[test]
+fn nobody_waits_for_room_that_only_the_end_of_a_permit_would_give_back() {
+    let sink = Shared::default();
+    let clock = ManualClock::new();
+    let journal = Journal::to(sink.clone()).capacity(3);
+    let effects = builder(rule([QuotaRule::rate(9, SECOND)]), &clock).journal(journal).build().unwrap();
+    let (gate, _) = counted(&effects);
+    let held = [permit(&gate, 1), permit(&gate, 1)];
+    let error = refused(&gate, 1);
+    assert!(
+        matches!(error, EffectError::Unrecorded { error: JournalError::Full { capacity: 3 }, .. }),
+        "{error}"
+    );
+    for held in held {
+        gate.emit(held, &"q".into()).unwrap();
+    }
+    drop(permit(&gate, 1));
+    effects.seal_journal().unwrap();
+    assert_eq!(kinds(&sink).len(), 1 + 3 + 3 + 1);
+}
+
+#[test]
 fn a_sink_that_fails_stops_every_decision_after_it() {
     let valve = Valve::default();
     valve.set(true, false);

@@ -20,7 +20,8 @@ fn pools() {
     pools.check_n(0, &1, 1).unwrap();
     pools.check_n(1, &1, 1).unwrap();
     let other = pools.clone();
-    let thread = thread::spawn(move || other.check_n(0, &1, 2).map_or(0, |pooled| pooled.own + pooled.borrowed));
+    let thread =
+        thread::spawn(move || other.check_n(0, &1, 2).map_or(0, |pooled| pooled.own + pooled.borrowed));
     let mine = pools.check_n(1, &1, 1).map_or(0, |pooled| pooled.own + pooled.borrowed);
     let theirs = thread.join().unwrap();
     pools.audit();

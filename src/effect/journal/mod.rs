@@ -42,7 +42,8 @@ pub struct Journal {
 /// What happens to a decision while the journal has no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WhenFull {
-    /// It waits, and its thread with it. The default.
+    /// It waits for the sink, and its thread with it. The default. It does not wait for permits to end, whose ends have room set
+    /// aside: where they leave too little, it is refused.
     #[default]
     Wait,
     /// It is refused: [`EffectError::Unrecorded`](super::EffectError::Unrecorded).
@@ -91,7 +92,8 @@ impl Journal {
         Self { sink: Box::new(sink), capacity: 65_536, when_full: WhenFull::default() }
     }
 
-    /// Sets how many records may be waiting to be written, or be set aside for the ends of permits: at least 2.
+    /// Sets how many records may be waiting to be written, or be set aside for the ends of permits: at least 2, and more than
+    /// permits will ever be held at once.
     pub fn capacity(mut self, records: usize) -> Self {
         self.capacity = records;
         self

@@ -10,6 +10,8 @@ pub(super) struct Room {
     capacity: usize,
     when_full: WhenFull,
     free: AtomicUsize,
+    /// Places set aside for the ends of permits that are held: no wait for the sink frees them.
+    held: AtomicUsize,
     /// Threads that wait for room.
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -29,6 +31,8 @@ struct State {
 pub(in super::super) struct Reserved {
     room: Arc<Room>,
     left: usize,
+    /// What is left is for the end of a permit.
+    held: bool,
 }
 
 impl Room {
@@ -37,6 +41,7 @@ impl Room {
             capacity,
             when_full,
             free: AtomicUsize::new(capacity),
+            held: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
             changed: Condvar::new(),
@@ -49,7 +54,7 @@ impl Room {
             return Err(error);
         }
         if self.try_take(records) || self.wait_for(records)? {
-            return Ok(Reserved { room: self, left: records });
+            return Ok(Reserved { room: self, left: records, held: false });
         }
         Err(JournalError::Full { capacity: self.capacity })
     }
@@ -77,6 +82,10 @@ impl Room {
             if self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
                 break Ok(true);
             }
+            // Whoever holds the permits may be the one that waits here.
+            if self.capacity - self.held.load(Ordering::SeqCst) < records {
+                break Ok(false);
+            }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
         self.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -86,6 +95,10 @@ impl Room {
     /// Records were written, or are not needed.
     pub(super) fn give_back(&self, records: usize) {
         self.free.fetch_add(records, Ordering::SeqCst);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // Under the lock: not between a waiter's look and its sleep.
             let _state = self.lock();
@@ -124,15 +137,30 @@ impl Room {
 }
 
 impl Reserved {
+    /// What is left is for the end of a permit, whenever that comes.
+    pub(in super::super) fn hold(&mut self) {
+        if !self.held && self.left > 0 {
+            self.held = true;
+            self.room.held.fetch_add(self.left, Ordering::SeqCst);
+            self.room.wake();
+        }
+    }
+
     /// One place now belongs to a record; the writer gives it back.
     pub(super) fn use_one(&mut self) {
         debug_assert!(self.left > 0, "recorded more than was reserved");
         self.left = self.left.saturating_sub(1);
+        if self.held {
+            self.room.held.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
+        if self.held {
+            self.room.held.fetch_sub(self.left, Ordering::SeqCst);
+        }
         self.room.give_back(self.left);
     }
 }
