@@ -119,7 +119,7 @@ pub struct Draw(Receipt);
 impl Refundable {
     /// A limit for `cells` keys.
     pub fn new(quota: Quota, cells: usize, clock: impl Clock) -> Self {
-        let limits = Limits::refundable("refundable".into(), quota, None);
+        let limits = Limits::refundable("refundable".into(), quota, |_| 0);
         let limits = limits.expect("the model's quota fits its words");
         Self(Table::new(limits, EngineClock::new(clock), cells).expect("a few cells"))
     }

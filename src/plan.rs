@@ -405,8 +405,12 @@ impl<'t> Plan<'t> {
                 }
                 confirmed
             }
-            // Refused although it has no bucket: too much for a full one.
-            _ => true,
+            // Refused although it has no bucket: too much for a full one. Or for one that would not begin full, and may have been
+            // made meanwhile.
+            _ => {
+                cell.owner.limits.floor() == 0
+                    || !matches!(cell.owner.find(&cell.packed(&self.keys)), Find::Hit(_))
+            }
         })
     }
 

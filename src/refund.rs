@@ -7,8 +7,8 @@
 //!
 //! > refund = clamp((top - (R now - R at the draw)) - accrued(t), 0, cost); `mark' = mark - refund`, `R' = R + refund`.
 //!
-//! Of a bucket that time never refills everything comes back, in whatever order: its intervals lie nowhere in time, and its
-//! mark is only the sum of what is out.
+//! Of a bucket that time never refills everything comes back, in whatever order and without end: its intervals lie nowhere in
+//! time, and its mark is only the sum of what is out.
 //!
 //! A mark never falls below `accrued(t)` by that: it is at least `top` less what was refunded since. A word never repeats,
 //! since `R` only grows within a life of the bucket. When `R` has no room for more, nothing more is refunded. A bucket whose
@@ -114,15 +114,17 @@ impl Table {
         let since = if seeded_bug!("refunds-ignored") { 0 } else { since };
         let owed = receipt.to.saturating_sub(since);
         let (line, cost) = (buckets.arithmetic(0), receipt.to - receipt.from);
-        let left = if line.refills() || seeded_bug!("release-by-place") {
-            owed.saturating_sub(line.accrued(now))
+        let most = self.limits.most_refunded();
+        let back = if line.refills() || seeded_bug!("release-by-place") {
+            owed.saturating_sub(line.accrued(now)).min(cost).min(most - before.refunded)
         } else {
             cost
         };
-        let room = self.limits.most_refunded() - before.refunded;
-        let back = left.min(cost).min(room);
         let counted = if seeded_bug!("refund-uncounted") { 0 } else { back };
-        let after = State { mark: before.mark - back, refunded: before.refunded + counted };
+        // It wraps only where nothing is computed with it. A word could repeat then after that many units, as with a
+        // generation.
+        let refunded = before.refunded.wrapping_add(counted) & most;
+        let after = State { mark: before.mark - back, refunded };
         (back > 0).then_some(Refunded { before, after })
     }
 }

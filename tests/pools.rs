@@ -68,8 +68,13 @@ fn who_is_ahead_and_waits_borrows_before_those_below() {
     // So background may not borrow what evaluation has, and interactive may.
     assert!(pools.check_n(BACKGROUND, "p", 5).is_err());
     assert_eq!(pools.check_n(INTERACTIVE, "p", 9).unwrap(), Pooled { own: 0, borrowed: 9 });
-    clock.advance(Duration::from_secs(6));
-    assert!(pools.check_n(BACKGROUND, "p", 3).is_ok(), "served, it does not wait any more");
+    assert!(pools.check_n(BACKGROUND, "another key", 25).is_err(), "a cost above its capacity");
+    assert_eq!(pools.check_n(BACKGROUND, "another key", 20).unwrap().borrowed, 0);
+    assert_eq!(pools.check_n(BACKGROUND, "another key", 5).unwrap().borrowed, 5, "nobody waits for that key");
+    // The wait that interactive was told for its 10 tokens is over.
+    clock.advance(Duration::from_millis(8_572));
+    pools.check_n(BACKGROUND, "p", 2).unwrap();
+    assert_eq!(pools.check_n(BACKGROUND, "p", 2).unwrap().borrowed, 2);
 }
 
 #[test]

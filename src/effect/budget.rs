@@ -5,7 +5,7 @@ use super::hours::AllowedHours;
 use super::journal::RefusedBy;
 use super::rule::{Amount, EffectRule, OnExhausted};
 use crate::plan::Plan;
-use crate::quota::Decision;
+use crate::quota::{Arithmetic, Decision};
 use crate::refund::{Receipt, Refunded, refund};
 use crate::refusal::Reason;
 use crate::table::Table;
@@ -70,14 +70,12 @@ impl Why {
 }
 
 impl Budget {
-    /// Builds the tables. `begins_empty` says of a quota's definition whether keys that it does not know begin empty, as of
-    /// `now`.
+    /// Builds the tables. `floor` says of a quota's definition, and of its line, at which mark keys without a bucket begin.
     pub(super) fn new(
         rule: &EffectRule,
         clock: &EngineClock,
         epoch: u64,
-        now: u64,
-        begins_empty: impl Fn(&str) -> bool,
+        floor: impl Fn(&str, &Arithmetic) -> u64,
     ) -> Result<Self, EffectsError> {
         let tool = rule.tool().to_owned();
         if rule.quotas().is_empty() {
@@ -102,8 +100,8 @@ impl Budget {
             if quotas.iter().any(|known| known.definition == definition) {
                 return Err(EffectsError::TwiceTheSameQuota { tool, quota: definition });
             }
-            let empty_at = begins_empty(&definition).then_some(now);
-            let table = Limits::refundable(definition.clone().into(), quota.quota(epoch), empty_at)
+            let floor = |line: &Arithmetic| floor(&definition, line);
+            let table = Limits::refundable(definition.clone().into(), quota.quota(epoch), floor)
                 .and_then(|limits| Table::new(limits, clock.clone(), rule.buckets()));
             let table = table.map_err(|error| EffectsError::Quota {
                 tool: tool.clone(),

@@ -4,10 +4,9 @@ use super::budget::{Budget, Refusal, Why};
 use super::error::{EffectError, EffectsError};
 use super::gate::{Effect, Gate};
 use super::journal::{
-    Denied, DeniedKind, Entry, Header, HeaderEffect, HeaderQuota, Journal, JournalError, Recorder, Reserved,
-    Seal,
+    Denied, DeniedKind, Entry, Header, HeaderEffect, HeaderQuota, Journal, JournalError, Recorder, Seal,
 };
-use super::ledger::{Deferred, DeferredLedger, Ledger, LedgerError, Reopened, Ticket};
+use super::ledger::{Deferred, DeferredLedger, Keeper, Ledger, LedgerError, Reopened, Ticket};
 use super::outcome::{Outcome, Shed};
 use super::permit::Grant;
 use super::rule::{EffectPolicy, OnExhausted};
@@ -15,6 +14,7 @@ use super::state::{Restored, Saved};
 use super::toll::Toll;
 use super::tool_budget::{Payer, ToolBudget};
 use crate::key::KeyBytes;
+use crate::quota::Arithmetic;
 use crate::time::{Clock, EngineClock};
 use smallvec::SmallVec;
 use std::fmt;
@@ -84,6 +84,7 @@ pub(super) struct Ask<'a> {
 
 /// A call that can be kept.
 pub(crate) struct Keep<'a> {
+    pub(crate) by: Keeper,
     pub(crate) payload: &'a dyn Fn() -> Vec<u8>,
     pub(crate) coalescing: Option<&'a str>,
 }
@@ -161,13 +162,12 @@ impl Effects {
         self.0.ledger.requeue(ticket)
     }
 
-    /// Forgets an uncertain call. False if there is none with that ticket.
+    /// Forgets a call that waits or is uncertain. False if there is none with that ticket, or somebody is running it.
     ///
     /// # Errors
-    /// The ledger's file cannot be written: after a restart the call is uncertain again.
+    /// The ledger's file cannot be written: the call stays as it is.
     pub fn forget(&self, ticket: Ticket) -> Result<bool, LedgerError> {
-        let uncertain = self.uncertain().iter().any(|call| call.ticket == ticket);
-        if uncertain { self.0.ledger.done(ticket) } else { Ok(false) }
+        self.0.ledger.drop_call(ticket)
     }
 
     /// What the ledger's file said when it was opened.
@@ -215,8 +215,10 @@ impl Effects {
             return Err(EffectError::ZeroCost { effect: effect() });
         }
         // Room first: what cannot be recorded is not decided. One place for the answer, and one for a grant's end.
-        let room = |records| inner.journal.as_ref().map(|journal| journal.reserve(records)).transpose();
-        let mut room = room(2).map_err(|error| EffectError::Unrecorded { effect: effect(), error })?;
+        let unrecorded = |error| EffectError::Unrecorded { effect: effect(), error };
+        let journal = inner.journal.as_ref().map(Recorder::enter).transpose().map_err(unrecorded)?;
+        let room = journal.as_ref().map(|journal| journal.reserve(2)).transpose();
+        let mut room = room.map_err(unrecorded)?;
         if let Some(known) = self.kept_already(ask)? {
             return Err(known);
         }
@@ -225,7 +227,7 @@ impl Effects {
                 let number = inner.grants.fetch_add(1, Ordering::Relaxed);
                 let mut key = KeyBytes::default();
                 key.raw(ask.key);
-                if let (Some(journal), Some(room)) = (&inner.journal, &mut room) {
+                if let (Some(journal), Some(room)) = (&journal, &mut room) {
                     let draws = granted.receipts.iter().enumerate().map(|(quota, receipt)| {
                         let after = crate::table::limits::State { mark: receipt.to, ..receipt.before };
                         super::journal::States { quota, before: receipt.before, after }
@@ -247,14 +249,22 @@ impl Effects {
                 );
                 Ok(Outcome::Done(Grant::new(inner.clone(), ask.effect, number, key, ask.cost, granted, room)))
             }
-            Err(refusal) => self.refused(ask, &refusal, room),
+            Err(refusal) => {
+                let (answer, denied) = self.refused(ask, &refusal);
+                if let (Some(journal), Some(room)) = (&journal, &mut room) {
+                    let mut key = KeyBytes::default();
+                    key.raw(ask.key);
+                    journal.record(room, Entry::Denied { at: refusal.at, effect: ask.effect, key, denied });
+                }
+                answer
+            }
         }
     }
 
     /// The answer to a call that is kept already: its ticket.
     fn kept_already(&self, ask: &Ask<'_>) -> Result<Option<EffectError>, EffectError> {
-        let Some(Keep { payload, coalescing: Some(id) }) = &ask.keep else { return Ok(None) };
-        let call = self.call(ask, 0, payload(), Some((*id).to_owned()));
+        let Some(Keep { by, payload, coalescing: Some(id) }) = &ask.keep else { return Ok(None) };
+        let call = self.call(ask, *by, 0, payload(), Some((*id).to_owned()));
         match self.0.ledger.pending(&call) {
             Ok(None) => Ok(None),
             Ok(Some((ticket, due))) => Ok(Some(EffectError::EffectDeferred {
@@ -266,7 +276,14 @@ impl Effects {
         }
     }
 
-    fn call(&self, ask: &Ask<'_>, due: u64, payload: Vec<u8>, coalescing: Option<String>) -> Deferred {
+    fn call(
+        &self,
+        ask: &Ask<'_>,
+        kept_by: Keeper,
+        due: u64,
+        payload: Vec<u8>,
+        coalescing: Option<String>,
+    ) -> Deferred {
         Deferred {
             ticket: Ticket::NONE,
             effect: self.0.budgets[ask.effect].tool.clone(),
@@ -274,17 +291,17 @@ impl Effects {
             cost: ask.cost,
             due,
             payload,
+            kept_by,
             coalescing,
         }
     }
 
-    /// What becomes of a call that was refused.
+    /// What becomes of a call that was refused, and what is recorded of it.
     fn refused(
         &self,
         ask: &Ask<'_>,
         refusal: &Refusal,
-        mut room: Option<Reserved>,
-    ) -> Result<Outcome<Box<Grant>>, EffectError> {
+    ) -> (Result<Outcome<Box<Grant>>, EffectError>, Denied) {
         let inner = &self.0;
         let budget = &inner.budgets[ask.effect];
         let effect = budget.tool.clone();
@@ -308,7 +325,8 @@ impl Effects {
             (_, OnExhausted::Defer, Some(at)) => match &ask.keep {
                 Some(keep) => {
                     let due = inner.epoch.saturating_add(at);
-                    let call = self.call(ask, due, (keep.payload)(), keep.coalescing.map(str::to_owned));
+                    let id = keep.coalescing.map(str::to_owned);
+                    let call = self.call(ask, keep.by, due, (keep.payload)(), id);
                     match inner.ledger.insert(call) {
                         Ok((given, due)) => {
                             ticket = Some(given);
@@ -336,20 +354,15 @@ impl Effects {
             effect = budget.tool, cost = ask.cost, at = refusal.at, reason = refusal.why.as_str(), ?kind, ?retry_at,
             "not granted"
         );
-        if let (Some(journal), Some(room)) = (&inner.journal, &mut room) {
-            let mut key = KeyBytes::default();
-            key.raw(ask.key);
-            let denied = Denied {
-                kind,
-                cost: ask.cost,
-                reason: refusal.why.as_str(),
-                ticket,
-                retry_at,
-                refused: refusal.refused.clone(),
-            };
-            journal.record(room, Entry::Denied { at: refusal.at, effect: ask.effect, key, denied });
-        }
-        answer
+        let denied = Denied {
+            kind,
+            cost: ask.cost,
+            reason: refusal.why.as_str(),
+            ticket,
+            retry_at,
+            refused: refusal.refused.clone(),
+        };
+        (answer, denied)
     }
 }
 
@@ -415,9 +428,10 @@ impl EffectsBuilder {
         // One reading for all: buckets that begin empty do so when the journal begins.
         let now = clock.now();
         let budgets = policy.rules().iter().map(|rule| {
-            let unknown =
-                |definition: &str| saved.as_ref().is_some_and(|s| !s.knows(rule.tool(), definition));
-            Budget::new(rule, &clock, epoch, now, unknown)
+            let floor = |definition: &str, line: &Arithmetic| {
+                saved.as_ref().map_or(0, |saved| saved.floor(rule.tool(), definition, line, epoch, now))
+            };
+            Budget::new(rule, &clock, epoch, floor)
         });
         let budgets: Vec<Budget> = budgets.collect::<Result<_, _>>()?;
         let ledger = ledger.open()?;
@@ -427,8 +441,9 @@ impl EffectsBuilder {
             None => Default::default(),
         };
         if let Some(journal) = &journal {
+            let journal = journal.enter()?;
             for entry in seeds {
-                let mut room = journal.reserve(1)?;
+                let mut room = journal.reserve_patiently(1)?;
                 journal.record(&mut room, entry);
             }
         }

@@ -4,6 +4,7 @@
 use super::effects::Effects;
 use super::effects::Keep;
 use super::error::EffectError;
+use super::ledger::Keeper;
 use super::outcome::Outcome;
 use super::payload::Payload;
 use super::permit::Permit;
@@ -143,17 +144,19 @@ impl<E: Effect> Gate<E> {
     ) -> Result<Outcome<E::Output>, EffectError> {
         let mut buffer = KeyBytes::default();
         let key = encoded(call.key, &mut buffer);
-        let keep = Keep { payload: &|| payload.to_bytes(), coalescing: call.coalescing };
+        let keep = Keep { by: Keeper::Gate, payload: &|| payload.to_bytes(), coalescing: call.coalescing };
         self.toll.call(key, call.cost, keep, || (self.tool)(payload))
     }
 
     /// Runs the deferred calls of this effect that are due at `now` (nanoseconds of the engine's clock), first those that are
     /// due first. Each takes its permit like anyone else; one whose quota is exhausted again waits until another time.
     ///
-    /// A call's emission is noted in the ledger before it begins: if the process dies in between, the call is
-    /// [uncertain](Effects::uncertain) afterwards and not emitted again by itself.
+    /// These are the calls that gates of this effect kept, whichever of them: all gates of an effect should have one tool.
+    ///
+    /// A call's emission is noted in the ledger before it begins: if the process dies in between, or the tool panics, the call
+    /// is [uncertain](Effects::uncertain) afterwards and not emitted again by itself.
     pub fn run_due(&self, now: u64) -> DueReport<E::Output> {
-        self.toll.run_due(now, |bytes| {
+        self.toll.run_due(Keeper::Gate, now, |bytes| {
             let payload = E::Payload::from_bytes(bytes)?;
             Ok(move || (self.tool)(&payload))
         })
@@ -165,7 +168,7 @@ impl<E: Effect> Gate<E> {
 
     /// The time of the engine's clock at which the first deferred call of this effect is due.
     pub fn next_due(&self) -> Option<u64> {
-        self.toll.next_due()
+        self.toll.next_due(Keeper::Gate)
     }
 }
 

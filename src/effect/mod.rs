@@ -51,7 +51,7 @@ pub use file::PolicyFileError;
 pub use gate::{Call, Effect, Gate, Unsent};
 pub use hours::{AllowedHours, Day, HoursError};
 pub use journal::{Journal, JournalError, Seal, WhenFull};
-pub use ledger::{Deferred, DeferredLedger, LedgerError, Reopened, Ticket};
+pub use ledger::{Deferred, DeferredLedger, Keeper, LedgerError, Reopened, Ticket};
 #[doc(hidden)]
 pub use macros::gather as __gather;
 pub use outcome::{Outcome, Shed};

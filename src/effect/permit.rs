@@ -2,7 +2,7 @@
 
 use super::effects::Inner;
 use super::gate::Effect;
-use super::journal::{Entry, Reserved, States};
+use super::journal::{Deciding, Entry, Reserved, States};
 use crate::key::KeyBytes;
 use crate::refund::Receipt;
 use smallvec::SmallVec;
@@ -135,18 +135,22 @@ impl Grant {
     }
 
     /// Records that it was emitted at `at`.
-    pub(super) fn emitted(mut self, at: u64) {
+    pub(super) fn emitted(mut self, at: u64, journal: Option<Deciding<'_>>) {
         self.held = false;
         let (effect, grant) = (self.effect, self.number);
         let key = std::mem::take(&mut self.key);
-        self.record(Entry::Emit { at, effect, key, grant });
+        if let (Some(journal), Some(end)) = (journal, &mut self.end) {
+            journal.record(end, Entry::Emit { at, effect, key, grant });
+        }
     }
 
     pub(super) fn refund(mut self) -> Refund {
-        self.held = false;
         let inner = self.inner.clone();
         let budget = &inner.budgets[self.effect];
+        // Before the refund: it is recorded if it is made while the journal is open.
+        let journal = inner.journal.as_ref().and_then(|journal| journal.enter().ok());
         let (at, changes) = budget.refund(&self.receipts);
+        self.held = false;
         let mut tokens = Vec::with_capacity(changes.len());
         let mut draws: SmallVec<[States; 2]> = SmallVec::new();
         for (quota, change) in changes.iter().enumerate() {
@@ -160,14 +164,10 @@ impl Grant {
         );
         let (effect, grant) = (self.effect, self.number);
         let key = std::mem::take(&mut self.key);
-        self.record(Entry::Refund { at, effect, key, grant, draws });
-        Refund { tokens }
-    }
-
-    fn record(&mut self, entry: Entry) {
-        if let (Some(journal), Some(end)) = (&self.inner.journal, &mut self.end) {
-            journal.record(end, entry);
+        if let (Some(journal), Some(end)) = (journal, &mut self.end) {
+            journal.record(end, Entry::Refund { at, effect, key, grant, draws });
         }
+        Refund { tokens }
     }
 }
 
@@ -185,7 +185,10 @@ impl Drop for Grant {
             target: "tollgate::effect",
             effect = self.inner.budgets[effect].tool, grant, at, "permit dropped: its tokens are spent"
         );
-        self.record(Entry::Forfeit { at, effect, key, grant });
+        let journal = self.inner.journal.as_ref().and_then(|journal| journal.enter().ok());
+        if let (Some(journal), Some(end)) = (journal, &mut self.end) {
+            journal.record(end, Entry::Forfeit { at, effect, key, grant });
+        }
     }
 }
 

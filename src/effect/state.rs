@@ -1,17 +1,19 @@
 //! The state of budgets across a restart, by stable identity.
 //!
 //! ```text
-//! {"format":1,"saved":1764547200000000000,"effects":[{"effect":"Search","quotas":["rate 100 per 60000000000ns burst 100"]}]}
+//! {"format":1,"saved":1764547200000000000,"effects":[{"effect":"Search","quotas":[{"quota":"rate ...","owed":0,"units_per_token":600000}]}]}
 //! {"effect":"Search","key":"616c696365","quota":"rate 100 per 60000000000ns burst 100","owed":120000,"units_per_token":600000}
 //! 9f86d081884c7d65...                        SHA-256 of what is before it
 //! ```
-//! A line a bucket that is not full, with what it owes. The first line says what the state covers: a key of a covered quota
-//! without a line has a full bucket; a quota that is not covered begins empty for every key.
+//! A line a bucket that is not full, with what it owes. The first line says what the state covers, and what a key of each quota
+//! owes that has no line: nothing, unless the quota had itself begun empty not long before. A quota that is not covered begins
+//! empty for every key.
 
 use super::budget::{Budget, Quota};
 use super::error::EffectsError;
 use super::journal::Entry;
 use crate::key::KeyBytes;
+use crate::quota::Arithmetic;
 use crate::table::limits::State;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -28,7 +30,16 @@ struct First {
 #[serde(deny_unknown_fields)]
 struct Covered {
     effect: String,
-    quotas: Vec<String>,
+    quotas: Vec<CoveredQuota>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CoveredQuota {
+    quota: String,
+    /// By each key without a line.
+    owed: u64,
+    units_per_token: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -69,9 +80,17 @@ pub(super) struct Saved(Result<(First, Vec<Bucket>), String>);
 
 /// The state of all budgets at `now`.
 pub(super) fn save(budgets: &[Budget], epoch: u64, now: u64) -> Vec<u8> {
+    let covered_quota = |quota: &Quota| {
+        let line = quota.table.limits.arithmetic(0, 0);
+        CoveredQuota {
+            quota: quota.definition.clone(),
+            owed: quota.table.limits.floor().saturating_sub(line.accrued(now)),
+            units_per_token: line.units_per_token(),
+        }
+    };
     let covered = |budget: &Budget| Covered {
         effect: budget.tool.clone(),
-        quotas: budget.quotas.iter().map(|quota| quota.definition.clone()).collect(),
+        quotas: budget.quotas.iter().map(covered_quota).collect(),
     };
     let first =
         First { format: 1, saved: epoch.saturating_add(now), effects: budgets.iter().map(covered).collect() };
@@ -112,12 +131,29 @@ impl Saved {
         Self(read(bytes))
     }
 
-    /// Does the state say anything about that quota?
-    pub(super) fn knows(&self, effect: &str, definition: &str) -> bool {
-        self.0.as_ref().is_ok_and(|(first, _)| {
-            let covered = first.effects.iter().find(|covered| covered.effect == effect);
-            covered.is_some_and(|covered| covered.quotas.iter().any(|quota| quota == definition))
-        })
+    /// What the state says about that quota, if anything.
+    fn covered(&self, effect: &str, definition: &str) -> Option<(&First, &CoveredQuota)> {
+        let (first, _) = self.0.as_ref().ok()?;
+        let covered = first.effects.iter().find(|covered| covered.effect == effect)?;
+        let quota = covered.quotas.iter().find(|quota| quota.quota == definition)?;
+        Some((first, quota))
+    }
+
+    /// The mark at which keys of that quota begin that have no bucket: of an empty one, if the state does not say.
+    pub(super) fn floor(
+        &self,
+        effect: &str,
+        definition: &str,
+        line: &Arithmetic,
+        epoch: u64,
+        now: u64,
+    ) -> u64 {
+        let Some((first, quota)) = self.covered(effect, definition) else {
+            return line.accrued(now) + line.capacity_units();
+        };
+        let since = first.since(epoch, now);
+        let mark = mark_after(line, quota.owed, quota.units_per_token, since, now);
+        if mark > line.accrued(now) { mark } else { 0 }
     }
 
     /// Gives the buckets of the state to the budgets. Returns what to record of it, too.
@@ -130,7 +166,9 @@ impl Saved {
         let mut restored = Restored::default();
         let mut entries = Vec::new();
         for budget in budgets {
-            for quota in budget.quotas.iter().filter(|quota| !self.knows(&budget.tool, &quota.definition)) {
+            for quota in
+                budget.quotas.iter().filter(|quota| self.covered(&budget.tool, &quota.definition).is_none())
+            {
                 let why = match &self.0 {
                     Err(why) => why.clone(),
                     Ok(_) => "the state does not know this quota: it is new, or was changed".to_owned(),
@@ -140,8 +178,7 @@ impl Saved {
             }
         }
         let Ok((first, buckets)) = &self.0 else { return Ok((restored, entries)) };
-        // A wall clock that was set back gives nothing for the time since.
-        let since = epoch.saturating_add(now).saturating_sub(first.saved);
+        let since = first.since(epoch, now);
         for bucket in buckets {
             let found = budgets.iter().enumerate().find_map(|(effect, budget)| {
                 let quota = budget.quotas.iter().position(|quota| quota.definition == bucket.quota)?;
@@ -152,8 +189,9 @@ impl Saved {
                 continue;
             };
             let quota = &budgets[effect].quotas[number];
-            let mark = mark_after(quota, bucket, since, now);
-            if mark <= quota.table.limits.arithmetic(0, 0).accrued(now) {
+            let line = quota.table.limits.arithmetic(0, 0);
+            let mark = mark_after(line, bucket.owed, bucket.units_per_token, since, now);
+            if mark <= line.accrued(now) {
                 restored.buckets += 1;
                 continue;
             }
@@ -173,20 +211,20 @@ impl Saved {
     }
 }
 
-/// Where the mark of a bucket lies that owed something when it was saved, `since` nanoseconds ago.
-fn mark_after(quota: &Quota, bucket: &Bucket, since: u64, now: u64) -> u64 {
-    let line = quota.table.limits.arithmetic(0, 0);
+impl First {
+    /// Nanoseconds since the state was saved. A wall clock that was set back gives nothing for them.
+    fn since(&self, epoch: u64, now: u64) -> u64 {
+        epoch.saturating_add(now).saturating_sub(self.saved)
+    }
+}
+
+/// Where the mark of a bucket lies that owed so many units when it was saved, `since` nanoseconds ago.
+fn mark_after(line: &Arithmetic, owed: u64, units_per_token: u64, since: u64, now: u64) -> u64 {
     // In this engine's units, rounded up: what is owed is never forgotten.
-    let owed = u128::from(bucket.owed) * u128::from(line.units_per_token());
-    let owed =
-        owed.div_ceil(u128::from(bucket.units_per_token.max(1))).min(u128::from(line.capacity_units()));
+    let owed = u128::from(owed) * u128::from(line.units_per_token());
+    let owed = owed.div_ceil(u128::from(units_per_token.max(1))).min(u128::from(line.capacity_units()));
     let owed = owed as u64; // at most the capacity
-    // The line's grid lies in wall-clock time, before this clock's start too.
-    let refilled = match now.checked_sub(since) {
-        Some(then) => line.accrued(now) - line.accrued(then),
-        None => line.released_before(now, since),
-    };
-    line.accrued(now).saturating_add(owed.saturating_sub(refilled))
+    line.accrued(now).saturating_add(owed.saturating_sub(line.released_before(now, since)))
 }
 
 fn read(bytes: &[u8]) -> Result<(First, Vec<Bucket>), String> {

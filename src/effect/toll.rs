@@ -3,11 +3,13 @@
 use super::effects::{Ask, Effects, Keep};
 use super::error::EffectError;
 use super::journal::{JournalError, Recorder};
-use super::ledger::{Deferred, LedgerError, Ticket};
+use super::ledger::{Deferred, Keeper, LedgerError, Ticket};
 use super::outcome::{Outcome, Shed};
 use super::payload::PayloadError;
 use super::permit::Grant;
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// An effect, known by its number.
@@ -61,35 +63,42 @@ pub struct DueReport<T> {
     pub emitted: Vec<(Ticket, T)>,
     /// Calls whose quota was exhausted again: they wait until another time.
     pub postponed: Vec<(Ticket, u64)>,
-    /// Calls that were not emitted and do not wait any more, or could not be written down.
+    /// Calls that could not be run, or not be written down.
     pub failed: Vec<(Ticket, DueError)>,
 }
 
-/// Why a deferred call was not emitted.
+/// Why a deferred call was not emitted. It still waits, if nothing else is said, and is tried again a second later at the
+/// earliest; [`Effects::forget`] drops it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DueError {
-    /// Its payload cannot be read by this version of the program; it is dropped.
-    #[error("{0}; the call was dropped")]
+    /// Its payload cannot be read by this version of the program.
+    #[error("{0}: run it with a version that reads it, or forget it")]
     Payload(#[from] PayloadError),
-    /// Nothing is registered under the name that it calls; it waits.
-    #[error("no tool {tool_name:?} is registered on server {server_id:?}; the call still waits")]
+    /// Nothing is registered under the name that it calls, or that has another budget now.
+    #[error(
+        "no tool {tool_name:?} with this budget is registered on server {server_id:?}: register it, or forget the call"
+    )]
     NoTool {
         /// The server.
         server_id: String,
         /// The tool.
         tool_name: String,
     },
-    /// The ledger cannot be written, so the emission could not be begun, or its end be noted.
+    /// The ledger cannot be written, so the emission could not be begun; or it took place, and its end could not be noted.
     #[error("{0}")]
     Ledger(#[from] LedgerError),
-    /// It is refused for good (its cost is above a capacity now); it is dropped.
-    #[error("{0}; the call was dropped")]
+    /// It is refused, and nobody can say for how long.
+    #[error("{0}")]
     Refused(EffectError),
-    /// It is refused for now, and waits; run it again.
-    #[error("{0}; the call still waits")]
-    NotNow(EffectError),
+    /// The tool panicked, or what reads the payload, or the clock. If the emission had begun the call is
+    /// [uncertain](Effects::uncertain) now.
+    #[error("panicked: {0}")]
+    Panicked(String),
 }
+
+/// When calls that could not be run are looked at again, in nanoseconds.
+const LATER: u64 = 1_000_000_000;
 
 impl Toll {
     pub(super) fn new(effects: Effects, number: usize) -> Self {
@@ -120,10 +129,16 @@ impl Toll {
         grant: Box<Grant>,
         run: impl FnOnce() -> T,
     ) -> Result<T, (Box<Grant>, UnsentReason)> {
+        let inner = &self.effects.0;
+        // Until it is recorded the journal is not sealed.
+        let journal = match inner.journal.as_ref().map(Recorder::enter).transpose() {
+            Ok(journal) => journal,
+            Err(error) => return Err((grant, UnsentReason::Unrecorded(error))),
+        };
         match self.admits(&grant) {
             Ok(now) => {
-                // Recorded before it happens: what was emitted is in the journal, whatever becomes of the process.
-                grant.emitted(now);
+                // On its way to the journal before it happens.
+                grant.emitted(now, journal);
                 Ok(run())
             }
             Err(reason) => Err((grant, reason)),
@@ -135,9 +150,6 @@ impl Toll {
         let inner = &self.effects.0;
         if !Arc::ptr_eq(&grant.inner, inner) || grant.effect != self.number {
             return Err(UnsentReason::AnotherEngine);
-        }
-        if let Some(error) = inner.journal.as_ref().and_then(Recorder::closed) {
-            return Err(UnsentReason::Unrecorded(error));
         }
         let now = inner.clock.now();
         let expired_at = grant.expires_at();
@@ -188,39 +200,45 @@ impl Toll {
         }
     }
 
-    /// Runs what is due at `now`. `prepare` reads a payload and says what to run.
+    /// Runs what is due at `now` of what `by` kept. `prepare` reads a payload and says what to run.
+    ///
+    /// A tool that panics ends neither the run nor the report of it: its call is uncertain.
     pub(crate) fn run_due<T, R: FnOnce() -> T>(
         &self,
+        by: Keeper,
         now: u64,
         prepare: impl Fn(&[u8]) -> Result<R, DueError>,
     ) -> DueReport<T> {
         let mut report = DueReport { emitted: Vec::new(), postponed: Vec::new(), failed: Vec::new() };
-        let due = self.effects.0.epoch.saturating_add(now);
-        // What is put back must not be taken again in this run.
-        let mut after = None;
-        while let Some(call) = self.effects.0.ledger.claim(self.tool(), due, after) {
-            after = Some((call.due, call.ticket));
-            let (ticket, ledger) = (call.ticket, &self.effects.0.ledger);
-            let written = match self.run_one(&call, &prepare) {
-                Ran::Emitted(output) => {
+        let (epoch, ledger) = (self.effects.0.epoch, &self.effects.0.ledger);
+        let due = epoch.saturating_add(now);
+        // What is put back is not taken again in this run.
+        for ticket in ledger.due(self.tool(), by, due) {
+            let Some(call) = ledger.claim(ticket) else { continue };
+            let later = due.saturating_add(LATER);
+            let ran = catch_unwind(AssertUnwindSafe(|| self.run_one(&call, &prepare)));
+            let written = match ran {
+                Ok(Ran::Emitted(output)) => {
                     report.emitted.push((ticket, output));
-                    ledger.done(ticket).map(|_| ())
+                    ledger.done(ticket)
                 }
-                Ran::Postponed(at) => {
+                Ok(Ran::Postponed(at)) => {
                     report.postponed.push((ticket, at));
-                    ledger.postpone(ticket, self.effects.0.epoch.saturating_add(at))
+                    ledger.postpone(ticket, epoch.saturating_add(at))
                 }
-                Ran::NotNow(error) => {
+                Ok(Ran::Failed(error)) => {
                     report.failed.push((ticket, error));
-                    ledger.postpone(ticket, call.due)
+                    ledger.put_back(ticket, later);
+                    Ok(())
                 }
-                Ran::NotBegun(error) => {
+                Ok(Ran::NotBegun(error)) => {
                     report.failed.push((ticket, error));
-                    ledger.unbegin(ticket)
+                    ledger.unbegin(ticket, later)
                 }
-                Ran::Never(error) => {
-                    report.failed.push((ticket, error));
-                    ledger.done(ticket).map(|_| ())
+                Err(panic) => {
+                    report.failed.push((ticket, DueError::Panicked(text_of(panic.as_ref()))));
+                    ledger.abandon(ticket, later);
+                    Ok(())
                 }
             };
             if let Err(error) = written {
@@ -237,35 +255,30 @@ impl Toll {
     ) -> Ran<T> {
         let run = match prepare(&call.payload) {
             Ok(run) => run,
-            Err(error @ DueError::Payload(_)) => return Ran::Never(error),
-            Err(error) => return Ran::NotNow(error),
+            Err(error) => return Ran::Failed(error),
         };
         let Deferred { ref key, cost, ticket, .. } = *call;
         let ask = Ask { effect: self.number, key, cost, ticket: Some(ticket), keep: None };
         let grant = match self.effects.ask(&ask) {
             Ok(Outcome::Done(grant)) => grant,
             Ok(Outcome::Shed(Shed { effect, quota, retry_at })) => {
-                let error = EffectError::EffectQuotaExhausted { effect, quota, retry_at };
-                return Ran::later(error);
-            }
-            Err(error @ (EffectError::Impossible { .. } | EffectError::ZeroCost { .. })) => {
-                return Ran::Never(DueError::Refused(error));
+                return Ran::later(EffectError::EffectQuotaExhausted { effect, quota, retry_at });
             }
             Err(error) => return Ran::later(error),
         };
         if let Err(error) = self.effects.0.ledger.begin(ticket) {
             grant.refund();
-            return Ran::NotNow(error.into());
+            return Ran::Failed(error.into());
         }
         match self.emit(grant, run) {
             Ok(output) => Ran::Emitted(output),
-            Err((grant, reason)) => Ran::NotBegun(DueError::NotNow(self.unsent(grant, reason))),
+            Err((grant, reason)) => Ran::NotBegun(DueError::Refused(self.unsent(grant, reason))),
         }
     }
 
     /// When the first deferred call is due, in nanoseconds of the engine's clock.
-    pub(super) fn next_due(&self) -> Option<u64> {
-        let due = self.effects.0.ledger.next_due(self.tool())?;
+    pub(super) fn next_due(&self, by: Keeper) -> Option<u64> {
+        let due = self.effects.0.ledger.next_due(self.tool(), by)?;
         Some(due.saturating_sub(self.effects.0.epoch))
     }
 }
@@ -274,17 +287,21 @@ impl Toll {
 enum Ran<T> {
     Emitted(T),
     Postponed(u64),
-    NotNow(DueError),
+    Failed(DueError),
     /// It was noted as begun, and was not.
     NotBegun(DueError),
-    Never(DueError),
 }
 
 impl<T> Ran<T> {
     fn later(error: EffectError) -> Self {
         match error.retry_at() {
             Some(at) => Ran::Postponed(at),
-            None => Ran::NotNow(DueError::NotNow(error)),
+            None => Ran::Failed(DueError::Refused(error)),
         }
     }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }

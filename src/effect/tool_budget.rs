@@ -2,6 +2,7 @@
 
 use super::effects::Keep;
 use super::error::EffectError;
+use super::ledger::Keeper;
 use super::outcome::Outcome;
 use super::payload::Payload;
 use super::toll::{DueError, DueReport, Toll};
@@ -59,7 +60,7 @@ impl ToolBudget {
         request: &ToolCallRequest,
         run: impl FnOnce() -> T,
     ) -> Result<Outcome<T>, EffectError> {
-        let keep = Keep { payload: &|| request.to_bytes(), coalescing: None };
+        let keep = Keep { by: Keeper::Kernel, payload: &|| request.to_bytes(), coalescing: None };
         self.toll.call(self.key(request).as_slice(), self.cost, keep, run)
     }
 
@@ -69,7 +70,7 @@ impl ToolBudget {
         now: u64,
         prepare: impl Fn(ToolCallRequest) -> Result<R, DueError>,
     ) -> DueReport<T> {
-        self.toll.run_due(now, |bytes| prepare(ToolCallRequest::from_bytes(bytes)?))
+        self.toll.run_due(Keeper::Kernel, now, |bytes| prepare(ToolCallRequest::from_bytes(bytes)?))
     }
 
     /// Do both draw on one effect of one engine?

@@ -10,10 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 
-/// When calls that were due could neither be emitted nor be put off to a time that is known (the journal was full, say), they
-/// are run again after this many nanoseconds.
-const AGAIN: u64 = 1_000_000_000;
-
 /// Runs one effect's deferred calls when they are due, in a thread of its own. Dropped, it stops: it waits for the call that is
 /// being emitted, if one is.
 ///
@@ -108,7 +104,8 @@ fn work<E: Effect>(gate: &Gate<E>, bell: &Arc<Bell>, mut on_report: impl FnMut(D
             if !(report.emitted.is_empty() && report.postponed.is_empty() && report.failed.is_empty()) {
                 on_report(report);
             }
-            next = gate.next_due().map(|due| if due <= now { now.saturating_add(AGAIN) } else { due });
+            // What could not be run is due a little later, so this is no time that has passed already.
+            next = gate.next_due();
         }
         // An alarm that is dropped does not ring; one whose time has come rings at once.
         let _alarm = next.map(|due| clock.wake_at(due, &waker));

@@ -86,10 +86,12 @@ impl Kernel {
         let (server_id, tool_name) = (server_id.into(), tool_name.into());
         #[cfg(feature = "effects")]
         let budget = self.budget(&server_id, &tool_name).cloned();
+        #[cfg(feature = "effects")]
+        let name = (server_id.clone(), tool_name.clone());
         let before = self.tools.entry(server_id).or_default().insert(tool_name, Box::new(tool))?;
         #[cfg(feature = "effects")]
         if let Some(budget) = budget {
-            return Some(Box::new(tool::Paid { budget, tool: before }));
+            return Some(Box::new(tool::Paid { server_id: name.0, tool_name: name.1, budget, tool: before }));
         }
         Some(before)
     }
@@ -136,11 +138,13 @@ impl Kernel {
             }
             done.push(budget);
             let report = budget.run_due(now, |request| {
-                let tool = self.tool(&request).map_err(|_| DueError::NoTool {
-                    server_id: request.server_id.clone(),
-                    tool_name: request.tool_name.clone(),
-                })?;
-                Ok(move || self.run(tool, &request))
+                let ToolCallRequest { server_id, tool_name, .. } = &request;
+                // The name's budget now, which need not be the one that kept the call.
+                let pays = self.budget(server_id, tool_name).is_some_and(|own| own.is_same(budget));
+                match self.tool(&request) {
+                    Ok(tool) if pays => Ok(move || self.run(tool, &request)),
+                    _ => Err(DueError::NoTool { server_id: server_id.clone(), tool_name: tool_name.clone() }),
+                }
             });
             whole.emitted.extend(report.emitted);
             whole.postponed.extend(report.postponed);

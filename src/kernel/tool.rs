@@ -69,6 +69,9 @@ pub enum ToolError {
 /// A tool whose every call is paid for: what a kernel gives away of a tool with a budget.
 #[cfg(feature = "effects")]
 pub(super) struct Paid {
+    /// Its name: a deferred call is found by the name in the request.
+    pub(super) server_id: String,
+    pub(super) tool_name: String,
     pub(super) budget: crate::effect::ToolBudget,
     pub(super) tool: Box<dyn Tool>,
 }
@@ -77,6 +80,12 @@ pub(super) struct Paid {
 impl Tool for Paid {
     fn call(&self, request: &ToolCallRequest) -> Result<ToolOutput, ToolError> {
         use crate::effect::Outcome;
+        if (&request.server_id, &request.tool_name) != (&self.server_id, &self.tool_name) {
+            let Self { server_id, tool_name, .. } = self;
+            return Err(ToolError::InvalidArguments(format!(
+                "the request is for another tool than {tool_name:?} on server {server_id:?}"
+            )));
+        }
         match self.budget.call(request, || self.tool.call(request)) {
             Ok(Outcome::Done(ran)) => ran,
             Ok(Outcome::Shed(shed)) => {

@@ -173,11 +173,12 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
     /// Builds it.
     ///
     /// # Errors
-    /// A limit of 2^55 or more, or a `bucket_cap` out of range.
+    /// A limit of 2^46 or more, or a `bucket_cap` out of range.
     pub fn build(self) -> Result<InFlight<K>, ConfigError> {
         // A bucket that time never refills, and whose draws come back whole.
         let quota = Quota::tokens_per(0, Duration::from_secs(1)).burst(self.limit);
-        let limits = Limits::refundable(self.name, quota, None)?;
+        let limits = Limits::refundable(self.name, quota, |_| 0)
+            .map_err(|_| ConfigError::new("limit", self.limit, "less than 2^46"))?;
         // No time passes for it.
         let table = Table::new(limits, EngineClock::new(ManualClock::new()), self.bucket_cap)?;
         Ok(InFlight { table: Arc::from(table), key: PhantomData })

@@ -45,7 +45,8 @@ impl Penalties {
         self.table.get().map_or(0, |table| table.memory_bytes())
     }
 
-    fn raise(&self, bytes: &[u8], until: u64) -> Result<(), Reason> {
+    /// Lets the key with these bytes draw nothing until that time, or later if it may draw nothing then already.
+    pub(super) fn raise(&self, bytes: &[u8], until: u64) -> Result<(), Reason> {
         let now = self.with.clock.now();
         if until <= now {
             return Ok(());

@@ -1,12 +1,13 @@
 //! Quota pools: one provider's quota, split by shares, so that one kind of work cannot starve another.
 
+use super::penalties::Penalties;
 use super::{LimitSet, Shared};
-use crate::key::Key;
+use crate::key::{Key, KeyBytes, encoded};
 use crate::plan::Plan;
 use crate::quota::{Kind, Quota};
 use crate::refusal::{Reason, Refusal};
-use crate::sync::{AtomicU64, Ordering, seeded_bug};
-use crate::time::{Clock, EngineClock};
+use crate::sync::seeded_bug;
+use crate::time::{Clock, EngineClock, nanos};
 use crate::{ConfigError, LimitName};
 use std::fmt;
 use std::marker::PhantomData;
@@ -56,7 +57,8 @@ fn gcd(a: u32, b: u32) -> u32 {
 ///
 /// With [`lending`](PoolsBuilder::lending) a call for which its own pool has too little takes the rest from others that have
 /// it idle, those of the lowest priority first. A lender is never taken below empty: its owner waits for `cost / (share * rate)` at
-/// most. While a pool of higher priority was refused and its wait is not over, those below it do not borrow.
+/// most. While a pool of higher priority was refused for a key, and the wait that it was told is not over, those
+/// below it do not borrow for that key.
 ///
 /// ```
 /// use tollgate::limiter::{Pools, Share};
@@ -78,8 +80,8 @@ fn gcd(a: u32, b: u32) -> u32 {
 pub struct Pools<K: ?Sized> {
     set: LimitSet,
     lending: bool,
-    /// For each pool, until when it waits for tokens: those below it do not borrow meanwhile.
-    waits_until: Vec<AtomicU64>,
+    /// For each pool, which keys wait for tokens until when: those below it do not borrow for them meanwhile.
+    waits: Vec<Penalties>,
     key: PhantomData<fn(&K)>,
 }
 
@@ -121,23 +123,19 @@ impl<K: Key + ?Sized> Pools<K> {
     pub fn check_n(&self, pool: usize, key: &K, cost: u64) -> Result<Pooled, Refusal> {
         loop {
             let refusal = match self.draw(&[(pool, cost)], key) {
-                Ok(()) => {
-                    self.waits_until[pool].store(0, Ordering::Relaxed);
-                    return Ok(Pooled { own: cost, borrowed: 0 });
-                }
+                Ok(()) => return Ok(Pooled { own: cost, borrowed: 0 }),
                 Err(refusal) => refusal,
             };
             if !self.lending || refusal.reason != Reason::Exhausted {
                 return Err(refusal);
             }
             let Some(parts) = self.parts(pool, key, cost) else {
-                self.wait(pool, &refusal);
+                self.wait(pool, key, &refusal);
                 return Err(refusal);
             };
             let paid = if seeded_bug!("borrowed-unpaid") { &parts[..1] } else { &parts[..] };
             match self.draw(paid, key) {
                 Ok(()) => {
-                    self.waits_until[pool].store(0, Ordering::Relaxed);
                     let own = parts.iter().find(|part| part.0 == pool).map_or(0, |part| part.1);
                     return Ok(Pooled { own, borrowed: cost - own });
                 }
@@ -151,14 +149,14 @@ impl<K: Key + ?Sized> Pools<K> {
 
     /// What to take from whom, if all together have enough.
     fn parts(&self, pool: usize, key: &K, cost: u64) -> Option<Vec<(usize, u64)>> {
-        let now = self.set.now();
-        let ahead = self.waits_until[..pool].iter().any(|until| until.load(Ordering::Relaxed) > now);
-        if ahead {
+        let mut buffer = KeyBytes::default();
+        let bytes = encoded(key, &mut buffer);
+        if self.waits[..pool].iter().any(|waits| waits.until(bytes).is_some()) {
             return None;
         }
         let mut left = cost;
         let mut parts = Vec::new();
-        let lenders = (0..self.waits_until.len()).rev().filter(|&lender| lender != pool);
+        let lenders = (0..self.waits.len()).rev().filter(|&lender| lender != pool);
         for lender in std::iter::once(pool).chain(lenders) {
             let part = self.set.peek(lender, key).min(left);
             if part > 0 {
@@ -177,10 +175,12 @@ impl<K: Key + ?Sized> Pools<K> {
         plan.take_all().map_err(|refused| refused.refusal)
     }
 
-    fn wait(&self, pool: usize, refusal: &Refusal) {
+    fn wait(&self, pool: usize, key: &K, refusal: &Refusal) {
         if let Some(wait) = refusal.retry_after {
-            let until = self.set.now().saturating_add(crate::time::nanos(wait));
-            self.waits_until[pool].store(until, Ordering::Relaxed);
+            let until = self.set.now().saturating_add(nanos(wait));
+            let mut buffer = KeyBytes::default();
+            // Without room for one more that waits, those below are not held back: nothing but the order depends on it.
+            let _ = self.waits[pool].raise(encoded(key, &mut buffer), until);
         }
     }
 
@@ -256,14 +256,15 @@ impl<K: Key + ?Sized> PoolsBuilder<K> {
             }
             _ => return Err(ConfigError::new("shares", "too fine", "shares with smaller denominators")),
         }
-        let mut set = LimitSet::builder().bucket_cap(self.shared.bucket_cap).engine_clock(self.shared.clock);
+        let Shared { bucket_cap, clock } = self.shared;
+        let mut set = LimitSet::builder().bucket_cap(bucket_cap).engine_clock(clock.clone());
         for (name, share) in &self.pools {
             set = set.limit(name.clone(), share_of(&self.quota, *share, name)?);
         }
         Ok(Pools {
             set: set.build()?,
             lending: self.lending,
-            waits_until: self.pools.iter().map(|_| AtomicU64::new(0)).collect(),
+            waits: self.pools.iter().map(|_| Penalties::new(clock.clone(), bucket_cap)).collect(),
             key: PhantomData,
         })
     }

@@ -177,11 +177,18 @@ impl Arithmetic {
         self.capacity_units / self.units_per_token
     }
 
-    /// Units released in the `span` nanoseconds that end at `now`, on a line that went on before the clock's start. Saturates.
+    /// Units that were surely released in the `span` nanoseconds that end at `now`, on a line that went on before the clock's
+    /// start. Saturates.
     #[cfg(feature = "effects")]
     pub(crate) fn released_before(&self, now: u64, span: u64) -> u64 {
-        let (step, end) = (i128::from(self.step), i128::from(now) + i128::from(self.phase));
-        let steps = end.div_euclid(step) - (end - i128::from(span)).div_euclid(step);
+        let steps = if TICKS.contains(&self.step) {
+            // Where the ticks of another clock lay is not known.
+            i128::from(span / self.step)
+        } else {
+            // A window's grid goes on.
+            let (step, end) = (i128::from(self.step), i128::from(now) + i128::from(self.phase));
+            end.div_euclid(step) - (end - i128::from(span)).div_euclid(step)
+        };
         u64::try_from(steps).unwrap_or(0).saturating_mul(self.units_per_step)
     }
 

@@ -180,21 +180,20 @@ impl Limits {
         Ok(this)
     }
 
-    /// One limit whose draws can be refunded. With `empty_at` a key without a bucket has one that is empty at that time, not
-    /// a full one.
+    /// One limit whose draws can be refunded. `floor` says at which mark of its line a key without a bucket begins: 0 for a
+    /// full one.
     pub(crate) fn refundable(
         name: LimitName,
         quota: Quota,
-        empty_at: Option<u64>,
+        floor: impl FnOnce(&Arithmetic) -> u64,
     ) -> Result<Self, ConfigError> {
         let (line, widths) = refundable_arithmetic(&quota, REFUNDABLE_BITS)?;
         let layout = Layout::Refundable { mark: widths.mark, refunded: widths.refunded };
-        let floor = empty_at.map_or(0, |at| line.accrued(at) + line.capacity_units());
+        let floor = floor(&line);
         Ok(Self { layout, names: vec![name], kind: Kind::Refundable(Refundable { line, widths, floor }) })
     }
 
     /// Where the mark of a new bucket of the refundable limit begins at least.
-    #[cfg(feature = "effects")]
     pub(crate) fn floor(&self) -> u64 {
         match &self.kind {
             Kind::Refundable(limit) => limit.floor,

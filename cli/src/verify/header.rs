@@ -138,11 +138,11 @@ fn quota(rule: &QuotaRule, declared: &DeclaredQuota, t: u64, epoch: u64) -> Resu
         units_per_token: declared.units_per_token,
         capacity: declared.capacity,
     };
-    let empty = line.accrued(t) + u128::from(line.capacity);
-    if declared.floor != 0 && u128::from(declared.floor) != empty {
+    let (full, empty) = (line.accrued(t), line.accrued(t) + u128::from(line.capacity));
+    let floor = u128::from(declared.floor);
+    if floor != 0 && (floor <= full || floor > empty) {
         return Err(format!(
-            "floor is {}, accepted: 0, or {empty} for buckets that begin empty",
-            declared.floor
+            "floor is {floor}, accepted: 0, or above {full} and up to {empty} for buckets that do not begin full"
         ));
     }
     // As wide as the engine makes it: room for at least 256 refunds of the whole capacity, in 32 bits or more.

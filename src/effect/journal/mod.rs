@@ -109,7 +109,7 @@ impl Journal {
         if self.capacity < 2 {
             return Err(JournalError::Capacity(self.capacity));
         }
-        let room = Arc::new(Room::new(self.capacity, self.when_full));
+        let room = Arc::new(Room::new(self.capacity));
         let (sender, entries) = channel();
         let seal = Arc::new(OnceLock::new());
         let writer = writer::Writer::new(self.sink, header, room.clone(), seal.clone());
@@ -117,7 +117,7 @@ impl Journal {
             .name("tollgate-journal".into())
             .spawn(move || writer.run(&entries))
             .map_err(|error| JournalError::Thread(error.to_string()))?;
-        Ok(Recorder { room, sender, seal, thread: Mutex::new(Some(thread)) })
+        Ok(Recorder { room, when_full: self.when_full, sender, seal, thread: Mutex::new(Some(thread)) })
     }
 }
 
@@ -133,32 +133,53 @@ impl fmt::Debug for Journal {
 /// A journal under way.
 pub(super) struct Recorder {
     room: Arc<Room>,
+    when_full: WhenFull,
     sender: Sender<Entry>,
     seal: Arc<OnceLock<Seal>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// A decision under way: the journal is not sealed before it ends, so what it records is in it.
+pub(super) struct Deciding<'j>(&'j Recorder);
+
 impl Recorder {
+    /// Begins a decision, if anything can be recorded.
+    pub(super) fn enter(&self) -> Result<Deciding<'_>, JournalError> {
+        self.room.enter()?;
+        Ok(Deciding(self))
+    }
+}
+
+impl Deciding<'_> {
     /// Room for `records`, so that recording them cannot fail.
     pub(super) fn reserve(&self, records: usize) -> Result<Reserved, JournalError> {
-        self.room.clone().reserve(records)
+        self.0.room.clone().reserve(records, self.0.when_full)
+    }
+
+    /// The same, however long the sink takes.
+    pub(super) fn reserve_patiently(&self, records: usize) -> Result<Reserved, JournalError> {
+        self.0.room.clone().reserve(records, WhenFull::Wait)
     }
 
     /// Records into one place of what was reserved.
     pub(super) fn record(&self, reserved: &mut Reserved, entry: Entry) {
         reserved.use_one();
-        // The writer lives until the recorder closes it. Should it have died, the room says so to the next decision.
-        let _ = self.sender.send(entry);
+        // The writer takes entries until the seal, which comes after this. A sink that panicked has closed the journal.
+        let _ = self.0.sender.send(entry);
     }
+}
 
-    /// Can nothing be recorded any more?
-    pub(super) fn closed(&self) -> Option<JournalError> {
-        self.room.closed()
+impl Drop for Deciding<'_> {
+    fn drop(&mut self) {
+        self.0.room.leave();
     }
+}
 
+impl Recorder {
     /// Writes everything out and ends the journal.
     pub(super) fn seal(&self) -> Result<Seal, JournalError> {
         let already = self.room.close(JournalError::Sealed);
+        self.room.drain();
         let _ = self.sender.send(Entry::Seal);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // A writer that panicked left no seal, which is the error below.

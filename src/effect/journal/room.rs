@@ -8,10 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(super) struct Room {
     capacity: usize,
-    when_full: WhenFull,
     free: AtomicUsize,
     /// Places set aside for the ends of permits that are held: no wait for the sink frees them.
     held: AtomicUsize,
+    /// Decisions under way: those that found the journal open and may still record something.
+    deciding: AtomicUsize,
     /// Threads that wait for room.
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -36,12 +37,12 @@ pub(in super::super) struct Reserved {
 }
 
 impl Room {
-    pub(super) fn new(capacity: usize, when_full: WhenFull) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
-            when_full,
             free: AtomicUsize::new(capacity),
             held: AtomicUsize::new(0),
+            deciding: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
             changed: Condvar::new(),
@@ -49,11 +50,42 @@ impl Room {
         }
     }
 
-    pub(super) fn reserve(self: Arc<Self>, records: usize) -> Result<Reserved, JournalError> {
-        if let Some(error) = self.closed() {
-            return Err(error);
+    /// Begins a decision, if the journal is open.
+    pub(super) fn enter(&self) -> Result<(), JournalError> {
+        // Before the look at `shut`, and the closing the other way round: one of the two sees the other.
+        self.deciding.fetch_add(1, Ordering::SeqCst);
+        match self.closed() {
+            None => Ok(()),
+            Some(error) => {
+                self.leave();
+                Err(error)
+            }
         }
-        if self.try_take(records) || self.wait_for(records)? {
+    }
+
+    /// Ends a decision.
+    pub(super) fn leave(&self) {
+        self.deciding.fetch_sub(1, Ordering::SeqCst);
+        if self.shut.load(Ordering::SeqCst) != 0 {
+            let _state = self.lock();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until no decision is under way. Call once it is closed.
+    pub(super) fn drain(&self) {
+        let mut state = self.lock();
+        while self.deciding.load(Ordering::SeqCst) > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(super) fn reserve(
+        self: Arc<Self>,
+        records: usize,
+        when_full: WhenFull,
+    ) -> Result<Reserved, JournalError> {
+        if self.try_take(records) || self.wait_for(records, when_full)? {
             return Ok(Reserved { room: self, left: records, held: false });
         }
         Err(JournalError::Full { capacity: self.capacity })
@@ -66,8 +98,8 @@ impl Room {
 
     /// Waits until there is room, if that is what to do.
     #[cold]
-    fn wait_for(&self, records: usize) -> Result<bool, JournalError> {
-        if self.when_full == WhenFull::Refuse {
+    fn wait_for(&self, records: usize, when_full: WhenFull) -> Result<bool, JournalError> {
+        if when_full == WhenFull::Refuse {
             return Ok(false);
         }
         let mut state = self.lock();
@@ -114,13 +146,13 @@ impl Room {
         }
         let before = state.closed.clone();
         state.closed.get_or_insert(why);
-        self.shut.store(1, Ordering::Release);
+        self.shut.store(1, Ordering::SeqCst);
         self.changed.notify_all();
         before
     }
 
     pub(super) fn closed(&self) -> Option<JournalError> {
-        if self.shut.load(Ordering::Acquire) == 0 {
+        if self.shut.load(Ordering::SeqCst) == 0 {
             return None;
         }
         self.lock().closed.clone()

@@ -45,7 +45,7 @@ pub(super) struct Log {
     lines: usize,
     /// Where the last whole line ends.
     end: u64,
-    /// A write failed half way and could not be taken back: the file takes no more.
+    /// A write failed, and what the file says is not known: it takes no more until it is written anew.
     broken: Option<String>,
     /// Keeps other processes out as long as it is open.
     _lock: File,
@@ -76,6 +76,10 @@ impl Log {
         file.seek(SeekFrom::End(0)).map_err(failed)?;
         let lines = steps.len();
         Ok((Self { path, file, lines, end, broken: None, _lock: lock }, steps, cut))
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
     }
 
     pub(super) fn lines(&self) -> usize {
@@ -119,9 +123,15 @@ impl Log {
             .open(&beside)
             .map_err(failed)?;
         file.write_all(&content).and_then(|()| file.sync_all()).map_err(failed)?;
+        // Opened before the rename: from there on the old file is nobody's, and nothing may be told to it any more.
+        let folder = folder_of(&self.path).map_err(failed)?;
         std::fs::rename(&beside, &self.path).map_err(failed)?;
-        sync_folder(&self.path).map_err(failed)?;
         (self.file, self.lines, self.end, self.broken) = (file, steps.len(), content.len() as u64, None);
+        // A rename survives once its folder is written.
+        if let Some(error) = folder.and_then(|folder| folder.sync_all().err()) {
+            self.broken = Some(error.to_string());
+            return Err(io_error(&self.path, &error));
+        }
         Ok(())
     }
 }
@@ -140,25 +150,28 @@ fn read(content: &[u8]) -> Result<(Vec<Numbered>, u64), (usize, String)> {
     for (index, line) in content.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
         let is_last = end + line.len() == content.len();
-        match parse(line) {
-            Ok(step) => steps.push((number, step)),
+        match checked(line) {
             // Torn: its newline never came, or came before what is in front of it.
             Err(_) if is_last => break,
-            Err(what) => return Err((number, what)),
+            Err(what) => return Err((number, what.to_owned())),
+            Ok(json) => match serde_json::from_slice(json) {
+                Ok(step) => steps.push((number, step)),
+                // Whole, and yet no step.
+                Err(error) => return Err((number, error.to_string())),
+            },
         }
         end += line.len();
     }
     Ok((steps, end as u64))
 }
 
-fn parse(line: &[u8]) -> Result<Step, String> {
+/// What a line says, if it is whole.
+fn checked(line: &[u8]) -> Result<&[u8], &'static str> {
     let text = line.strip_suffix(b"\n").ok_or("no newline")?;
     let tab = text.len().checked_sub(9).filter(|&at| text[at] == b'\t').ok_or("no checksum")?;
     let (json, sum) = (&text[..tab], &text[tab + 1..]);
-    if sum != format!("{:08x}", crc32fast::hash(json)).as_bytes() {
-        return Err("its checksum is another".into());
-    }
-    serde_json::from_slice(json).map_err(|error| error.to_string())
+    let whole = sum == format!("{:08x}", crc32fast::hash(json)).as_bytes();
+    whole.then_some(json).ok_or("its checksum is another")
 }
 
 fn io_error(path: &Path, error: &io::Error) -> LedgerError {
@@ -198,14 +211,11 @@ fn lock(path: &Path) -> Result<File, LedgerError> {
     Ok(file)
 }
 
-/// A rename survives once its folder is written.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+/// The folder of a file, where folders can be synchronised.
+fn folder_of(path: &Path) -> io::Result<Option<File>> {
+    if !cfg!(unix) {
+        return Ok(None);
     }
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new("."))).map(Some)
 }

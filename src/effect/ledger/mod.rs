@@ -1,9 +1,9 @@
 //! The deferred ledger: calls that were kept because a quota was exhausted, until they are due.
 //!
 //! ```text
-//! insert --> waiting --claim--> claimed --begin--> (emitted) --done--> gone
-//!               ^                  |                   \
-//!               +---- postpone ----+                    +-- the process died here: uncertain
+//! insert --> waiting --claim--> claimed --begin--> begun (being emitted) --done--> gone
+//!               ^                  |                  |
+//!               +---- put back ----+--- unbegin ------+--- the tool panicked, or the process died: uncertain
 //! ```
 //! Bounded in rows and in bytes. With a file, every step is in it before it counts: a row before its caller has a ticket, and
 //! `begin` before the emission, so that nothing is emitted twice. A row of which the file says that its emission began and not
@@ -13,7 +13,7 @@ mod log;
 
 use log::{Log, Step};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -125,12 +125,28 @@ pub struct Deferred {
     /// The payload's bytes.
     #[serde(with = "super::hex")]
     pub payload: Vec<u8>,
+    /// Who kept it: only the same kind runs it.
+    pub kept_by: Keeper,
     /// The caller's id under which equal calls are one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coalescing: Option<String>,
 }
 
+/// Who keeps a deferred call, and therefore can read its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keeper {
+    /// A [`Gate`](super::Gate), whose effect's payload it has.
+    Gate,
+    /// A [`Kernel`](crate::kernel::Kernel): the payload is its request.
+    Kernel,
+}
+
 impl Deferred {
+    fn is_for(&self, effect: &str, by: Keeper) -> bool {
+        self.effect == effect && self.kept_by == by
+    }
+
     /// What it takes of the ledger's bytes.
     fn bytes(&self) -> usize {
         self.effect.len()
@@ -163,17 +179,37 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// By due time and ticket: the order in which they are run.
-    waiting: BTreeMap<(u64, Ticket), Deferred>,
-    /// Taken by somebody who is about to emit them, or to put them back.
-    claimed: HashMap<Ticket, Deferred>,
-    uncertain: BTreeMap<Ticket, Deferred>,
-    /// The waiting calls that have a coalescing id.
-    by_id: HashMap<(String, Vec<u8>, String), (u64, Ticket)>,
+    rows: HashMap<Ticket, Row>,
+    /// The waiting ones, in the order in which they are run.
+    waiting: BTreeSet<(u64, Ticket)>,
+    /// The rows that have a coalescing id: by effect, key and id.
+    by_id: HashMap<Id, Ticket>,
     bytes: usize,
+    /// The number of the next ticket.
     next: u64,
     log: Option<Log>,
 }
+
+type Id = (String, Vec<u8>, String);
+
+#[derive(Debug)]
+struct Row {
+    call: Deferred,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    /// Taken by somebody who is about to emit it, or to put it back.
+    Claimed,
+    /// The same, and noted as begun.
+    Begun,
+    Uncertain,
+}
+
+/// Tickets end here: no program gives as many, and a file that says otherwise is damaged.
+const LAST_TICKET: u64 = 1 << 62;
 
 impl DeferredLedger {
     /// 1,024 calls and 16 MiB at most, forgotten when the process ends.
@@ -210,16 +246,17 @@ impl DeferredLedger {
                 books.replay(step).map_err(|what| log.damaged(line, what))?;
             }
             // Nobody is at work on them any more.
-            let claimed = std::mem::take(&mut books.claimed);
-            books.uncertain.extend(claimed);
-            reopened = Reopened { waiting: books.waiting.len(), uncertain: books.uncertain.len(), cut };
+            for row in books.rows.values_mut().filter(|row| row.stage == Stage::Begun) {
+                row.stage = Stage::Uncertain;
+            }
+            let uncertain = books.rows.len() - books.waiting.len();
+            reopened = Reopened { waiting: books.waiting.len(), uncertain, cut };
             books.log = Some(log);
             books.compact()?;
         }
-        let (capacity, capacity_bytes) = (self.capacity, self.capacity_bytes);
         Ok(Ledger {
-            capacity,
-            capacity_bytes,
+            capacity: self.capacity,
+            capacity_bytes: self.capacity_bytes,
             reopened,
             books: Mutex::new(books),
             watchers: Mutex::default(),
@@ -236,7 +273,7 @@ impl Ledger {
         &self.reopened
     }
 
-    /// The waiting call with that id, if there is one; an error if it is another call.
+    /// The kept call with that id, if there is one; an error if it is another call.
     pub(super) fn pending(&self, call: &Deferred) -> Result<Option<(Ticket, u64)>, LedgerError> {
         self.books().pending(call)
     }
@@ -247,17 +284,125 @@ impl Ledger {
         if let Some(known) = books.pending(&call)? {
             return Ok(known);
         }
-        let rows = books.waiting.len() + books.claimed.len() + books.uncertain.len();
-        if rows >= self.capacity || books.bytes.saturating_add(call.bytes()) > self.capacity_bytes {
-            return Err(LedgerError::Full { rows, bytes: books.bytes });
+        let (rows, bytes) = (books.rows.len(), books.bytes);
+        let fits = rows < self.capacity && bytes.saturating_add(call.bytes()) <= self.capacity_bytes;
+        if !fits || books.next >= LAST_TICKET {
+            return Err(LedgerError::Full { rows, bytes });
         }
         call.ticket = Ticket(books.next);
         books.write(&Step::Put { call: call.clone() })?;
         let answer = (call.ticket, call.due);
         books.put(call);
+        books.compact_if_due();
         drop(books);
         self.wake_watchers();
         Ok(answer)
+    }
+
+    /// The calls of one effect, kept by one kind of caller, that are due at `now`: first those that are due first.
+    pub(super) fn due(&self, effect: &str, by: Keeper, now: u64) -> Vec<Ticket> {
+        let books = self.books();
+        let due = books.waiting.range(..=(now, Ticket(u64::MAX)));
+        due.map(|&(_, ticket)| ticket).filter(|ticket| books.rows[ticket].call.is_for(effect, by)).collect()
+    }
+
+    /// Takes a waiting call; `None` if somebody else has it.
+    pub(super) fn claim(&self, ticket: Ticket) -> Option<Deferred> {
+        let mut books = self.books();
+        if books.rows.get(&ticket)?.stage != Stage::Waiting {
+            return None;
+        }
+        books.set_stage(ticket, Stage::Claimed);
+        Some(books.rows[&ticket].call.clone())
+    }
+
+    /// Puts a claimed call back, due at another time.
+    pub(super) fn postpone(&self, ticket: Ticket, due: u64) -> Result<(), LedgerError> {
+        let written = {
+            let mut books = self.books();
+            // Unwritten, it is due earlier after a restart than it needs to be, and finds its quota exhausted then.
+            let written = books.write(&Step::Move { ticket, due });
+            books.move_to(ticket, due);
+            books.compact_if_due();
+            written
+        };
+        self.wake_watchers();
+        written
+    }
+
+    /// Puts a claimed call back that could not be run, to be looked at again at `due`. Not written down: it is no new fact.
+    pub(super) fn put_back(&self, ticket: Ticket, due: u64) {
+        self.books().move_to(ticket, due);
+        self.wake_watchers();
+    }
+
+    /// A claimed call is about to be emitted. If that cannot be written down it must not be.
+    pub(super) fn begin(&self, ticket: Ticket) -> Result<(), LedgerError> {
+        let mut books = self.books();
+        books.write(&Step::Begin { ticket })?;
+        books.set_stage(ticket, Stage::Begun);
+        Ok(())
+    }
+
+    /// A call that had begun was not emitted after all: it waits again, until `due`.
+    pub(super) fn unbegin(&self, ticket: Ticket, due: u64) -> Result<(), LedgerError> {
+        let written = {
+            let mut books = self.books();
+            // Unwritten, it is uncertain after a restart.
+            let written = books.write(&Step::Again { ticket });
+            books.move_to(ticket, due);
+            written
+        };
+        self.wake_watchers();
+        written
+    }
+
+    /// Whoever claimed the call was stopped by a panic: it waits again, unless its emission had begun.
+    pub(super) fn abandon(&self, ticket: Ticket, due: u64) {
+        let stage = self.books().rows.get(&ticket).map(|row| row.stage);
+        match stage {
+            Some(Stage::Begun) => self.books().set_stage(ticket, Stage::Uncertain),
+            Some(Stage::Claimed) => self.put_back(ticket, due),
+            _ => {}
+        }
+    }
+
+    /// A call that was claimed is over.
+    pub(super) fn done(&self, ticket: Ticket) -> Result<(), LedgerError> {
+        let mut books = self.books();
+        let written = books.write(&Step::Done { ticket });
+        books.forget(ticket);
+        books.compact_if_due();
+        written
+    }
+
+    /// Forgets a call that waits or is uncertain. False if there is none with that ticket, or somebody is at work on it.
+    pub(super) fn drop_call(&self, ticket: Ticket) -> Result<bool, LedgerError> {
+        let mut books = self.books();
+        let stage = books.rows.get(&ticket).map(|row| row.stage);
+        if !matches!(stage, Some(Stage::Waiting | Stage::Uncertain)) {
+            return Ok(false);
+        }
+        books.write(&Step::Done { ticket })?;
+        books.forget(ticket);
+        books.compact_if_due();
+        Ok(true)
+    }
+
+    /// An uncertain call waits again. False if there is none with that ticket.
+    pub(super) fn requeue(&self, ticket: Ticket) -> Result<bool, LedgerError> {
+        {
+            let mut books = self.books();
+            let Some(due) = books.rows.get(&ticket).filter(|row| row.stage == Stage::Uncertain) else {
+                return Ok(false);
+            };
+            let due = due.call.due;
+            books.write(&Step::Again { ticket })?;
+            books.move_to(ticket, due);
+            books.compact_if_due();
+        }
+        self.wake_watchers();
+        Ok(true)
     }
 
     /// Wakes `waker` whenever a call comes in, until [`unwatch`](Self::unwatch) is called with the number.
@@ -280,191 +425,147 @@ impl Ledger {
         self.watchers().values().for_each(Waker::wake_by_ref);
     }
 
-    /// Takes the first call of `effect` that is due at `now` and comes after `after`.
-    pub(super) fn claim(&self, effect: &str, now: u64, after: Option<(u64, Ticket)>) -> Option<Deferred> {
-        let mut books = self.books();
-        let from = after.map_or((0, Ticket(0)), |(due, ticket)| (due, Ticket(ticket.0 + 1)));
-        let due = books.waiting.range(from..=(now, Ticket(u64::MAX))).find(|(_, call)| call.effect == effect);
-        let place = due.map(|(&place, _)| place)?;
-        books.take(place)
-    }
-
-    /// Puts a claimed call back, due at another time.
-    pub(super) fn postpone(&self, ticket: Ticket, due: u64) -> Result<(), LedgerError> {
-        let mut books = self.books();
-        let Some(mut call) = books.claimed.remove(&ticket) else { return Ok(()) };
-        let later = Step::Move { ticket, due };
-        // Unwritten, it is due earlier after a restart than it needs to be, and finds its quota exhausted then.
-        let written = if call.due == due { Ok(()) } else { books.write(&later) };
-        call.due = due;
-        books.wait(call);
-        written
-    }
-
-    /// A claimed call is about to be emitted. If that cannot be written down it must not be.
-    pub(super) fn begin(&self, ticket: Ticket) -> Result<(), LedgerError> {
-        self.books().write(&Step::Begin { ticket })
-    }
-
-    /// A claimed call that had begun was not emitted after all: it waits again.
-    pub(super) fn unbegin(&self, ticket: Ticket) -> Result<(), LedgerError> {
-        let mut books = self.books();
-        let Some(call) = books.claimed.remove(&ticket) else { return Ok(()) };
-        // Unwritten, it is uncertain after a restart.
-        let written = books.write(&Step::Again { ticket });
-        books.wait(call);
-        written
-    }
-
-    /// A claimed or uncertain call is over.
-    pub(super) fn done(&self, ticket: Ticket) -> Result<bool, LedgerError> {
-        let mut books = self.books();
-        let known = books.claimed.contains_key(&ticket) || books.uncertain.contains_key(&ticket);
-        if !known {
-            return Ok(false);
-        }
-        let written = books.write(&Step::Done { ticket });
-        books.forget(ticket);
-        written.and_then(|()| books.compact_if_due()).map(|()| true)
-    }
-
-    /// An uncertain call waits again.
-    pub(super) fn requeue(&self, ticket: Ticket) -> Result<bool, LedgerError> {
-        let mut books = self.books();
-        let Some(call) = books.uncertain.get(&ticket).cloned() else { return Ok(false) };
-        books.write(&Step::Again { ticket })?;
-        books.uncertain.remove(&ticket);
-        books.wait(call);
-        drop(books);
-        self.wake_watchers();
-        Ok(true)
-    }
-
     pub(super) fn waiting(&self) -> Vec<Deferred> {
-        self.books().waiting.values().cloned().collect()
+        let books = self.books();
+        books.waiting.iter().map(|(_, ticket)| books.rows[ticket].call.clone()).collect()
     }
 
     pub(super) fn uncertain(&self) -> Vec<Deferred> {
-        self.books().uncertain.values().cloned().collect()
+        let books = self.books();
+        let uncertain = books.rows.values().filter(|row| row.stage == Stage::Uncertain);
+        let mut uncertain: Vec<Deferred> = uncertain.map(|row| row.call.clone()).collect();
+        uncertain.sort_unstable_by_key(|call| call.ticket);
+        uncertain
     }
 
-    /// When the first waiting call of `effect` is due.
-    pub(super) fn next_due(&self, effect: &str) -> Option<u64> {
-        self.books().waiting.values().find(|call| call.effect == effect).map(|call| call.due)
+    /// When the first waiting call of `effect` is due that one kind of caller kept.
+    pub(super) fn next_due(&self, effect: &str, by: Keeper) -> Option<u64> {
+        let books = self.books();
+        let mut waiting = books.waiting.iter();
+        waiting.find(|(_, ticket)| books.rows[ticket].call.is_for(effect, by)).map(|&(due, _)| due)
     }
 }
 
 impl Books {
-    fn id_of(call: &Deferred) -> Option<(String, Vec<u8>, String)> {
+    fn id_of(call: &Deferred) -> Option<Id> {
         let id = call.coalescing.clone()?;
         Some((call.effect.clone(), call.key.clone(), id))
     }
 
     fn pending(&self, call: &Deferred) -> Result<Option<(Ticket, u64)>, LedgerError> {
         let Some(id) = Self::id_of(call) else { return Ok(None) };
-        let Some(place) = self.by_id.get(&id) else { return Ok(None) };
-        let known = &self.waiting[place];
-        if known.cost == call.cost && known.payload == call.payload {
+        let Some(ticket) = self.by_id.get(&id) else { return Ok(None) };
+        let known = &self.rows[ticket].call;
+        if known.cost == call.cost && known.payload == call.payload && known.kept_by == call.kept_by {
             return Ok(Some((known.ticket, known.due)));
         }
         Err(LedgerError::Conflict { id: id.2, ticket: known.ticket })
     }
 
-    /// Takes in a new call.
+    /// Takes in a new call, which waits.
     fn put(&mut self, call: Deferred) {
+        let ticket = call.ticket;
         self.bytes += call.bytes();
-        self.next = self.next.max(call.ticket.0 + 1);
-        self.wait(call);
+        self.next = self.next.max(ticket.0 + 1);
+        if let Some(id) = Self::id_of(&call) {
+            self.by_id.entry(id).or_insert(ticket);
+        }
+        self.waiting.insert((call.due, ticket));
+        self.rows.insert(ticket, Row { call, stage: Stage::Waiting });
     }
 
-    fn wait(&mut self, call: Deferred) {
-        let place = (call.due, call.ticket);
-        // While it was claimed an equal call may have come: then both are run, each with a permit of its own.
-        if let Some(id) = Self::id_of(&call) {
-            self.by_id.entry(id).or_insert(place);
+    fn set_stage(&mut self, ticket: Ticket, stage: Stage) {
+        let Some(row) = self.rows.get_mut(&ticket) else { return };
+        row.stage = stage;
+        let place = (row.call.due, ticket);
+        if stage == Stage::Waiting {
+            self.waiting.insert(place);
+        } else {
+            self.waiting.remove(&place);
         }
-        self.waiting.insert(place, call);
     }
 
-    /// Claims the waiting call at `place`.
-    fn take(&mut self, place: (u64, Ticket)) -> Option<Deferred> {
-        let call = self.waiting.remove(&place)?;
-        if let Some(id) = Self::id_of(&call) {
-            if self.by_id.get(&id) == Some(&place) {
-                self.by_id.remove(&id);
-            }
-        }
-        self.claimed.insert(call.ticket, call.clone());
-        Some(call)
+    /// The call waits, and is due at `due`.
+    fn move_to(&mut self, ticket: Ticket, due: u64) {
+        let Some(row) = self.rows.get_mut(&ticket) else { return };
+        self.waiting.remove(&(row.call.due, ticket));
+        row.call.due = due;
+        self.set_stage(ticket, Stage::Waiting);
     }
 
     fn forget(&mut self, ticket: Ticket) {
-        let call = self.claimed.remove(&ticket).or_else(|| self.uncertain.remove(&ticket));
-        self.bytes -= call.map_or(0, |call| call.bytes());
-    }
-
-    fn place_of(&self, ticket: Ticket) -> Option<(u64, Ticket)> {
-        self.waiting.keys().find(|(_, known)| *known == ticket).copied()
+        let Some(Row { call, .. }) = self.rows.remove(&ticket) else { return };
+        self.waiting.remove(&(call.due, ticket));
+        self.bytes -= call.bytes();
+        if let Some(id) = Self::id_of(&call) {
+            if self.by_id.get(&id) == Some(&ticket) {
+                self.by_id.remove(&id);
+            }
+        }
     }
 
     /// Does what a line of the file says. The error says what is wrong with it.
+    ///
+    /// A call that is said to begin again, or to be moved, after it began, was put back by a process that could not write that
+    /// down.
     fn replay(&mut self, step: Step) -> Result<(), &'static str> {
+        let known = |books: &Self, ticket: &Ticket| match books.rows.contains_key(ticket) {
+            true => Ok(()),
+            false => Err("a step of a call that is not known"),
+        };
         match step {
+            Step::Next { ticket } if ticket.0 > LAST_TICKET => return Err("a ticket that nobody can have"),
             Step::Next { ticket } => self.next = self.next.max(ticket.0),
+            Step::Put { call } if call.ticket.0 >= LAST_TICKET => {
+                return Err("a ticket that nobody can have");
+            }
             Step::Put { call } if call.ticket.0 < self.next => return Err("a ticket that was given before"),
             Step::Put { call } => self.put(call),
             Step::Move { ticket, due } => {
-                let place = self.place_of(ticket).ok_or("a move of a call that does not wait")?;
-                let mut call = self.take(place).ok_or("a move of a call that does not wait")?;
-                self.claimed.remove(&call.ticket);
-                call.due = due;
-                self.wait(call);
+                known(self, &ticket)?;
+                self.move_to(ticket, due);
             }
             Step::Begin { ticket } => {
-                let place = self.place_of(ticket).ok_or("a beginning of a call that does not wait")?;
-                self.take(place);
-            }
-            Step::Done { ticket } => {
-                // It may be done without having begun: its payload could not be read.
-                if let Some(place) = self.place_of(ticket) {
-                    self.take(place);
-                }
-                if !self.claimed.contains_key(&ticket) {
-                    return Err("an end of a call that is not known");
-                }
-                self.forget(ticket);
+                known(self, &ticket)?;
+                self.set_stage(ticket, Stage::Begun);
             }
             Step::Again { ticket } => {
-                let call = self.claimed.remove(&ticket).ok_or("a return of a call that did not begin")?;
-                self.wait(call);
+                known(self, &ticket)?;
+                self.set_stage(ticket, Stage::Waiting);
+            }
+            Step::Done { ticket } => {
+                known(self, &ticket)?;
+                self.forget(ticket);
             }
         }
         Ok(())
     }
 
     fn write(&mut self, step: &Step) -> Result<(), LedgerError> {
+        if self.log.as_ref().is_some_and(Log::is_broken) {
+            // What it says is not known any more: it is written anew, or nothing is.
+            self.compact()?;
+        }
         self.log.as_mut().map_or(Ok(()), |log| log.append(step))
     }
 
-    fn compact_if_due(&mut self) -> Result<(), LedgerError> {
-        let live = self.waiting.len() + self.claimed.len() + self.uncertain.len();
-        match &self.log {
-            Some(log) if log.lines() > 1_024 + 4 * live => self.compact(),
-            _ => Ok(()),
+    /// Call when the books say what the file does. A failure is no news: the file still says it all, or is known to be broken.
+    fn compact_if_due(&mut self) {
+        if self.log.as_ref().is_some_and(|log| log.lines() > 1_024 + 4 * self.rows.len()) {
+            let _ = self.compact();
         }
     }
 
     /// Writes the file anew, with what is still to be known.
     fn compact(&mut self) -> Result<(), LedgerError> {
         let Some(log) = &mut self.log else { return Ok(()) };
+        let mut rows: Vec<&Row> = self.rows.values().collect();
+        rows.sort_unstable_by_key(|row| row.call.ticket);
+        let put = rows.iter().map(|row| Step::Put { call: row.call.clone() });
+        let begun = rows.iter().filter(|row| matches!(row.stage, Stage::Begun | Stage::Uncertain));
+        let begun = begun.map(|row| Step::Begin { ticket: row.call.ticket });
         // Tickets are never given twice, also when the calls that had them are forgotten.
-        let mut calls: Vec<&Deferred> =
-            self.waiting.values().chain(self.claimed.values()).chain(self.uncertain.values()).collect();
-        calls.sort_unstable_by_key(|call| call.ticket);
-        let mut steps: Vec<Step> = calls.into_iter().cloned().map(|call| Step::Put { call }).collect();
-        let begun = self.claimed.keys().chain(self.uncertain.keys());
-        steps.extend(begun.map(|&ticket| Step::Begin { ticket }));
-        steps.push(Step::Next { ticket: Ticket(self.next) });
-        log.rewrite(&steps)
+        let next = Step::Next { ticket: Ticket(self.next) };
+        log.rewrite(&put.chain(begun).chain([next]).collect::<Vec<_>>())
     }
 }
