@@ -115,3 +115,15 @@ fn threads_never_have_more_under_way_than_may_be() {
     assert!(entered > 0);
     assert_eq!((limit.free("a"), limit.free("b")), (3, 3));
 }
+
+#[test]
+fn a_limit_in_bytes_never_runs_out_of_releases() {
+    let all = 1 << 45;
+    let limit = InFlight::<str>::builder(all).build().unwrap();
+    for _ in 0..5_000 {
+        drop(limit.enter_n("a", all).unwrap());
+    }
+    assert_eq!(limit.free("a"), all);
+    let error = InFlight::<str>::builder(1 << 46).build().unwrap_err();
+    assert_eq!((error.field, error.accepted.as_str()), ("limit", "less than 2^46"));
+}

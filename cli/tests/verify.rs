@@ -577,7 +577,7 @@ fn the_first_line_says_what_the_policy_says() {
         ("\"phase\":14400000000000", "\"phase\":14400000000001", "the grid's is 14400000000000"),
         ("\"capacity\":10", "\"capacity\":11", "which is not its limit"),
         ("\"units_per_step\":10", "\"units_per_step\":11", "are not its windows"),
-        ("\"floor\":0", "\"floor\":1", "floor is 1"),
+        ("\"floor\":0", "\"floor\":9000000000", "floor is 9000000000"),
         ("\"most_refunded\":140737488355327", "\"most_refunded\":140737488355326", "most_refunded is"),
         ("\"most_refunded\":140737488355327", "\"most_refunded\":4294967295", "most_refunded is"),
         ("\"ttl\":10000000000", "\"ttl\":20000000000", "the policy says 10000000000"),

@@ -187,25 +187,262 @@ fn an_emission_that_began_and_did_not_end_is_uncertain_and_not_run_again_by_itse
         let ledger = DeferredLedger::at(&path);
         builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build().unwrap()
     };
+    let uncertain =
+        |effects: &Effects| effects.uncertain().iter().map(|call| call.ticket).collect::<Vec<_>>();
     let kept = {
         let effects = open();
         let gate = effects.gate::<Search>(|_| panic!("dies in the middle")).unwrap();
         drop(permit(&gate, 1));
         let ticket = ticket(gate.call(Call::of("alice"), &"q".into()));
         clock.advance(MINUTE);
-        let run = std::panic::AssertUnwindSafe(|| gate.run_due(effects.now()));
-        assert!(std::panic::catch_unwind(run).is_err());
+        let failed = gate.run_due(effects.now()).failed;
+        assert_eq!(failed, [(ticket, DueError::Panicked("dies in the middle".into()))]);
+        assert_eq!(uncertain(&effects), [ticket]);
         ticket
     };
     let effects = open();
     let (gate, runs) = counted(&effects);
-    assert_eq!(effects.uncertain().iter().map(|call| call.ticket).collect::<Vec<_>>(), [kept]);
+    assert_eq!(uncertain(&effects), [kept]);
     clock.advance(MINUTE);
     assert!(gate.run_due(effects.now()).emitted.is_empty());
     assert!(effects.requeue(kept).unwrap() && !effects.requeue(kept).unwrap());
     assert_eq!(gate.run_due(effects.now()).emitted, [(kept, 1)]);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert!(!effects.forget(kept).unwrap());
+}
+
+#[test]
+fn a_call_that_waits_can_be_forgotten() {
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(1, MINUTE)), &clock);
+    let (gate, runs) = counted(&effects);
+    let _now = permit(&gate, 1);
+    let kept = ticket(gate.call(Call::of("alice").coalesce("id"), &"q".into()));
+    assert!(effects.forget(kept).unwrap() && !effects.forget(kept).unwrap());
+    assert_ne!(ticket(gate.call(Call::of("alice").coalesce("id"), &"q".into())), kept);
+    clock.advance(MINUTE);
+    gate.run_due(effects.now());
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_keeps_its_call_and_holds_nobody_up() {
+    struct Picky(bool);
+    impl Payload for Picky {
+        fn to_bytes(&self) -> Vec<u8> {
+            vec![u8::from(self.0)]
+        }
+        fn from_bytes(bytes: &[u8]) -> Result<Self, PayloadError> {
+            match bytes {
+                [1] => Ok(Picky(true)),
+                _ => Err(PayloadError::new("another version's")),
+            }
+        }
+    }
+    struct Pick;
+    impl Effect for Pick {
+        const TOOL: &'static str = "Search";
+        type Payload = Picky;
+        type Output = ();
+    }
+    let clock = ManualClock::new();
+    let effects = effects(deferring(QuotaRule::rate(9, MINUTE)), &clock);
+    let gate = effects.gate::<Pick>(|_| ()).unwrap();
+    let _all = gate.permit("alice", 9).unwrap();
+    let [odd, good] = [false, true].map(|readable| match gate.call(Call::of("alice"), &Picky(readable)) {
+        Err(EffectError::EffectDeferred { ticket, .. }) => ticket,
+        other => panic!("{other:?}"),
+    });
+    clock.advance(MINUTE);
+    let report = gate.run_due(effects.now());
+    assert_eq!(report.emitted, [(good, ())]);
+    assert!(matches!(report.failed[..], [(ticket, DueError::Payload(_))] if ticket == odd));
+    assert_eq!(effects.deferred()[0].ticket, odd);
+    assert_eq!(gate.next_due(), Some(ns(MINUTE + SECOND)), "looked at again a little later");
+}
+
+/// A payload whose reading runs a hook: what happens between the claim of a call and the beginning of its emission.
+mod between {
+    use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static HOOK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    struct Hooked;
+    impl Payload for Hooked {
+        fn to_bytes(&self) -> Vec<u8> {
+            Vec::new()
+        }
+        fn from_bytes(_: &[u8]) -> Result<Self, PayloadError> {
+            if let Some(hook) = HOOK.with(|hook| hook.borrow_mut().take()) {
+                hook();
+            }
+            Ok(Hooked)
+        }
+    }
+
+    struct Slow;
+    impl Effect for Slow {
+        const TOOL: &'static str = "Slow";
+        type Payload = Hooked;
+        type Output = ();
+    }
+
+    fn both(clock: &ManualClock, ledger: DeferredLedger) -> Effects {
+        let defer = |quota: QuotaRule| quota.on_exhausted(OnExhausted::Defer);
+        let slow = EffectRule::new("Slow").quota(defer(QuotaRule::rate(1, MINUTE)));
+        let search = EffectRule::new("Search").quota(defer(QuotaRule::rate(1, MINUTE).burst(2_000)));
+        let policy = EffectPolicy::new().effect(slow).effect(search);
+        let builder = Effects::builder(policy).declare::<Slow>().declare::<Search>().clock(clock.clone());
+        builder.ledger(ledger).build().unwrap()
+    }
+
+    /// The ledger is compacted while a call is claimed, which is then emitted, or put off.
+    fn compacted_meanwhile(name: &str, put_off: bool) {
+        let path = file(name);
+        let clock = ManualClock::new();
+        let ledger = || DeferredLedger::at(&path).capacity(5_000);
+        let effects = both(&clock, ledger());
+        let slow = effects.gate::<Slow>(|_| ()).unwrap();
+        let (search, _) = counted(&effects);
+        drop(slow.permit("k", 1).unwrap());
+        slow.call(Call::of("k"), &Hooked).unwrap_err();
+        drop(permit(&search, 2_000));
+        for _ in 0..400 {
+            ticket(search.call(Call::of("alice"), &"q".into()));
+        }
+        clock.advance(MINUTE * 3_000);
+        if put_off {
+            drop(slow.permit("k", 1).unwrap());
+        }
+        let (inner, now, lines) = (search.clone(), effects.now(), path.clone());
+        let hook = move || {
+            assert_eq!(inner.run_due(now).emitted.len(), 400);
+            let lines = std::fs::read_to_string(lines).unwrap().lines().count();
+            assert!(lines < 1_100, "{lines} lines: it was not compacted");
+        };
+        HOOK.with(|place| *place.borrow_mut() = Some(Box::new(hook)));
+        assert_eq!(slow.run_due(now).emitted.len(), usize::from(!put_off));
+        drop((slow, search, effects));
+        let reopened = both(&ManualClock::new(), ledger()).reopened().clone();
+        assert_eq!(reopened, Reopened { waiting: usize::from(put_off), uncertain: 0, cut: 0 });
+    }
+
+    #[test]
+    fn a_claim_and_an_emission_a_compaction_does_no_harm() {
+        compacted_meanwhile("begun", false);
+    }
+
+    #[test]
+    fn a_claim_and_a_postponement_a_compaction_does_no_harm() {
+        compacted_meanwhile("moved", true);
+    }
+
+    #[test]
+    fn a_claim_and_a_postponement_a_worker_that_looks_is_woken_afterwards() {
+        let clock = ManualClock::new();
+        let effects = both(&clock, DeferredLedger::in_memory());
+        let gate = effects.gate::<Slow>(|_| ()).unwrap();
+        let _one = gate.permit("k", 1).unwrap();
+        gate.call(Call::of("k"), &Hooked).unwrap_err();
+        clock.advance(MINUTE);
+        let _another = gate.permit("k", 1).unwrap();
+        let (sender, reports) = std::sync::mpsc::channel();
+        let (started, worker) = std::sync::mpsc::channel();
+        let inner = gate.clone();
+        // The worker starts while the only call is claimed, so it finds nothing to wait for.
+        let hook = move || {
+            started.send(inner.spawn_worker(move |report| sender.send(report).unwrap()).unwrap()).unwrap();
+        };
+        HOOK.with(|place| *place.borrow_mut() = Some(Box::new(hook)));
+        assert_eq!(gate.run_due(effects.now()).postponed.len(), 1);
+        let _worker = worker.recv().unwrap();
+        clock.advance(MINUTE);
+        assert_eq!(reports.recv().unwrap().emitted.len(), 1);
+    }
+
+    #[test]
+    fn a_claim_and_an_emission_an_id_belongs_to_its_call() {
+        let clock = ManualClock::new();
+        let effects = both(&clock, DeferredLedger::in_memory());
+        let gate = effects.gate::<Slow>(|_| ()).unwrap();
+        let _one = gate.permit("k", 1).unwrap();
+        let call = || gate.call(Call::of("k").coalesce("id"), &Hooked);
+        let Err(EffectError::EffectDeferred { ticket: kept, .. }) = call() else { panic!("not deferred") };
+        clock.advance(MINUTE);
+        let (inner, (sender, answers)) = (gate.clone(), std::sync::mpsc::channel());
+        let hook = move || {
+            let another = inner.call(Call::of("k").coalesce("id").cost(1), &Hooked);
+            sender.send(another.map(|_| ())).unwrap();
+        };
+        HOOK.with(|place| *place.borrow_mut() = Some(Box::new(hook)));
+        assert_eq!(gate.run_due(effects.now()).emitted, [(kept, ())]);
+        let answer = answers.recv().unwrap();
+        assert!(
+            matches!(answer, Err(EffectError::EffectDeferred { ticket, .. }) if ticket == kept),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_does_not_grow_with_what_is_put_off() {
+    let path = file("moves");
+    let clock = ManualClock::new();
+    let ledger = DeferredLedger::at(&path);
+    let effects =
+        builder(deferring(QuotaRule::rate(1, MINUTE).burst(2)), &clock).ledger(ledger).build().unwrap();
+    let (gate, _) = counted(&effects);
+    let _both = permit(&gate, 2);
+    ticket(gate.call(Call::of("alice").cost(2), &"q".into()));
+    for _ in 0..1_500 {
+        clock.advance(MINUTE);
+        let _taken = permit(&gate, 1);
+        gate.run_due(effects.now());
+    }
+    let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+    assert!(lines < 1_100, "{lines} lines for one call");
+}
+
+#[test]
+fn a_whole_line_that_nobody_wrote_is_damage_wherever_it_stands() {
+    let path = file("hostile");
+    let clock = ManualClock::new();
+    let put = |ticket: &str| {
+        format!(
+            r#"{{"op":"put","call":{{"ticket":{ticket},"effect":"Search","key":"61","cost":1,"due":0,"payload":"","kept_by":"gate"}}}}"#
+        )
+    };
+    let content = |lines: &[String]| {
+        let whole = |line: &String| format!("{line}\t{:08x}\n", crc32fast::hash(line.as_bytes()));
+        lines.iter().map(whole).collect::<String>()
+    };
+    let open = |lines: &[String]| {
+        std::fs::write(&path, content(lines)).unwrap();
+        builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(DeferredLedger::at(&path)).build()
+    };
+    assert_eq!(open(&[put("7")]).unwrap().deferred()[0].ticket.number(), 7);
+    let damaged = [
+        vec![put("18446744073709551615")],
+        vec![r#"{"op":"next","ticket":18446744073709551615}"#.to_owned()],
+        vec![put("7"), put("7")],
+        vec![put("7"), r#"{"op":"done","ticket":8}"#.to_owned()],
+        vec![r#"{"op":"begin","ticket":1}"#.to_owned()],
+        vec![put("7"), r#"{"op":"sing","ticket":7}"#.to_owned()],
+        vec![put("7"), r#"{"op":"move","ticket":7,"due":1,"by":2}"#.to_owned()],
+        vec![put("-7")],
+    ];
+    for lines in damaged {
+        let error = open(&lines).map(|_| ()).unwrap_err();
+        assert!(matches!(error, EffectsError::Ledger(LedgerError::Damaged { .. })), "{lines:?}: {error}");
+    }
+    // Steps that a process repeats which could not write one down before are no damage.
+    let step = |op: &str| format!(r#"{{"op":"{op}","ticket":7}}"#);
+    let moved = r#"{"op":"move","ticket":7,"due":9}"#.to_owned();
+    let odd = [put("7"), step("begin"), step("begin"), step("again"), step("begin"), moved];
+    assert_eq!(open(&odd).unwrap().reopened(), &Reopened { waiting: 1, uncertain: 0, cut: 0 });
 }
 
 #[cfg(target_os = "linux")]

@@ -81,6 +81,7 @@ fn a_due_call_whose_tool_is_not_registered_waits_and_pays_nothing() {
     let report = empty.run_due(effects.now());
     assert!(matches!(report.failed[0].1, DueError::NoTool { .. }));
     assert_eq!(effects.peek("Search", "a").unwrap(), [1]);
+    clock.advance(SECOND);
     assert_eq!(kernel.run_due(effects.now()).emitted.len(), 1);
 }
 
@@ -107,6 +108,58 @@ fn who_pays_is_who_the_budget_names() {
         let answers = calls.map(|(agent, capability)| kernel.dispatch(&other(agent, capability)).is_ok());
         assert_eq!(answers, expected, "{payer:?}");
     }
+}
+
+#[test]
+fn a_deferred_call_runs_no_tool_but_one_that_its_own_budget_pays_for() {
+    let clock = ManualClock::new();
+    let search = rule([QuotaRule::rate(1, MINUTE).on_exhausted(OnExhausted::Defer)]);
+    let email = EffectRule::new("Email").quota(QuotaRule::max(1, DAY));
+    let policy = EffectPolicy::new().effect(search).effect(email);
+    let effects =
+        Effects::builder(policy).declare::<Search>().declare::<Email>().clock(clock.clone()).build().unwrap();
+    let mut kernel = Kernel::new();
+    let mails = Arc::new(AtomicUsize::new(0));
+    let count = mails.clone();
+    kernel.register_tool("web", "mail", move |_: &ToolCallRequest| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok("")
+    });
+    register(&mut kernel, &Arc::default());
+    kernel.set_budget("web", "search", effects.tool_budget("Search", Payer::Agent).unwrap());
+    kernel.set_budget("web", "mail", effects.tool_budget("Email", Payer::Agent).unwrap());
+    // Through the tool that is given back, with a request for another one.
+    let before = register(&mut kernel, &Arc::default()).expect("there was one");
+    let mut mail = request("a", "x");
+    mail.tool_name = "mail".into();
+    for _ in 0..3 {
+        before.call(&mail).unwrap_err();
+    }
+    // And by a name that gets another budget while its call waits.
+    kernel.dispatch(&request("a", "x")).unwrap();
+    kernel.dispatch(&request("a", "later")).unwrap_err();
+    kernel.set_budget("web", "search", effects.tool_budget("Email", Payer::Agent).unwrap());
+    kernel.set_budget("web", "other", effects.tool_budget("Search", Payer::Agent).unwrap());
+    clock.advance(MINUTE);
+    let report = kernel.run_due(effects.now());
+    assert!(report.emitted.is_empty() && matches!(report.failed[0].1, DueError::NoTool { .. }));
+    assert_eq!((mails.load(Ordering::Relaxed), effects.peek("Email", "a").unwrap()), (0, vec![1]));
+}
+
+#[test]
+fn a_gate_and_a_kernel_do_not_run_each_others_calls() {
+    let clock = ManualClock::new();
+    let (kernel, effects, _) = paid(QuotaRule::rate(2, MINUTE).on_exhausted(OnExhausted::Defer), &clock);
+    let (gate, runs) = counted(&effects);
+    kernel.dispatch(&request("alice", "x")).unwrap();
+    kernel.dispatch(&request("alice", "x")).unwrap();
+    kernel.dispatch(&request("alice", "the kernel's")).unwrap_err();
+    gate.call(Call::of("alice"), &"the gate's".into()).unwrap_err();
+    clock.advance(MINUTE);
+    assert_eq!(gate.run_due(effects.now()).emitted[0].1, "the gate's".len());
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let report = kernel.run_due(effects.now());
+    assert_eq!(report.emitted[0].1.as_ref().unwrap().content, "found the kernel's");
 }
 
 /// Every public way to a tool's function, with a budget of one token that is spent already: none may reach it.

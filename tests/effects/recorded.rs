@@ -243,3 +243,23 @@ fn a_journal_without_room_for_a_grant_and_its_end_is_refused() {
     let error = builder(rule([QuotaRule::rate(1, SECOND)]), &clock).journal(journal).build().unwrap_err();
     assert_eq!(error, EffectsError::Journal(JournalError::Capacity(1)));
 }
+
+#[test]
+fn what_is_decided_while_it_is_sealed_is_in_it_or_was_not_decided() {
+    for _ in 0..100 {
+        let clock = ManualClock::new();
+        let (effects, journal) = journalled(rule([QuotaRule::rate(1_000_000, SECOND)]), &clock);
+        let (gate, runs) = counted(&effects);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| while gate.call(Call::of("alice"), &"q".into()).is_ok() {});
+            }
+            while runs.load(Ordering::Relaxed) < 10 {
+                std::thread::yield_now();
+            }
+            effects.seal_journal().unwrap();
+        });
+        let emitted = kinds(&journal).iter().filter(|kind| *kind == "emit").count();
+        assert_eq!(emitted, runs.load(Ordering::Relaxed));
+    }
+}

@@ -110,3 +110,34 @@ fn a_state_survives_several_restarts() {
     }
     assert_eq!(left(&restored(quotas(), state, HOUR), "alice"), [10, 50]);
 }
+
+#[test]
+fn what_begins_empty_is_no_fuller_after_the_next_restart() {
+    let wall = |minutes: u32| std::time::UNIX_EPOCH + MINUTE * minutes;
+    let begin = |state: Vec<u8>, minutes: u32| {
+        let rule = rule([QuotaRule::rate(60, HOUR), QuotaRule::max(5, DAY)]);
+        builder(rule, &ManualClock::new()).starts_at(wall(minutes)).restore(state).build().unwrap()
+    };
+    let damaged = begin(b"garbage".to_vec(), 0);
+    assert_eq!(left(&damaged, "alice"), [0, 0]);
+    let again = begin(damaged.save(), 10);
+    assert_eq!((left(&again, "alice"), left(&again, "bob")), (vec![10, 0], vec![10, 0]));
+    assert!(again.restored().begun_empty.is_empty());
+    let and_again = begin(again.save(), 30);
+    assert_eq!(left(&and_again, "carol"), [30, 0]);
+    let next_day = begin(and_again.save(), 24 * 60);
+    assert_eq!(left(&next_day, "alice"), [60, 5]);
+}
+
+#[test]
+fn many_buckets_are_restored_through_a_small_journal() {
+    let clock = ManualClock::new();
+    let many = effects(rule([QuotaRule::rate(2, HOUR)]), &clock);
+    let (gate, _) = counted(&many);
+    for number in 0..500u64 {
+        drop(gate.permit(&number, 1).unwrap());
+    }
+    let journal = Journal::to(Vec::new()).capacity(4).when_full(WhenFull::Refuse);
+    let again = builder(rule([QuotaRule::rate(2, HOUR)]), &clock).restore(many.save()).journal(journal);
+    assert_eq!(again.build().unwrap().restored().buckets, 500);
+}

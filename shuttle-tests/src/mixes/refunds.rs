@@ -20,8 +20,17 @@ pub const MIXES: &[Mix] = &[Mix {
 /// More than all threads can draw: no bucket runs dry, so every refusal is for want of room.
 const LIMIT: u64 = 5_000;
 
+/// A table and a key.
+type Bucket = (usize, u8);
+
+/// The draws of one plan, each on a bucket, at one cost.
+struct Held {
+    draws: Vec<(Bucket, Draw)>,
+    cost: u64,
+}
+
 /// What is missing in each bucket, by table and key.
-type Missing = BTreeMap<(usize, u8), u64>;
+type Missing = BTreeMap<Bucket, u64>;
 
 fn run(random: &mut Random) -> usize {
     let clock = ManualClock::new();
@@ -35,15 +44,15 @@ fn run(random: &mut Random) -> usize {
     let shared = tables.clone();
     let missing = threads(count, move |thread| {
         let mut random = choices[thread].clone();
-        let mut held: Vec<(Vec<(usize, u8)>, Vec<Draw>, u64)> = Vec::new();
+        let mut held: Vec<Held> = Vec::new();
         let mut missing = Missing::new();
         for _ in 0..operations {
             if !held.is_empty() && random.one_in(2) {
-                let (buckets, draws, cost) = held.swap_remove(random.below(held.len()));
-                let draws: Vec<(&Refundable, Draw)> =
-                    buckets.iter().zip(draws).map(|(&(table, _), draw)| (&shared[table], draw)).collect();
-                let back = Refundable::refund_all(&draws);
-                for (bucket, back) in buckets.into_iter().zip(back) {
+                let Held { draws, cost } = held.swap_remove(random.below(held.len()));
+                let claims: Vec<(&Refundable, Draw)> =
+                    draws.iter().map(|&((table, _), draw)| (&shared[table], draw)).collect();
+                let back = Refundable::refund_all(&claims);
+                for ((bucket, _), back) in draws.into_iter().zip(back) {
                     assert!(back <= cost, "{back} of {cost} came back");
                     *missing.entry(bucket).or_default() -= back;
                 }
@@ -62,7 +71,7 @@ fn run(random: &mut Random) -> usize {
                     for &bucket in &buckets {
                         *missing.entry(bucket).or_default() += cost;
                     }
-                    held.push((buckets, draws, cost));
+                    held.push(Held { draws: buckets.into_iter().zip(draws).collect(), cost });
                 }
                 Err(refusal) => assert_eq!(refusal.reason, Reason::TableFull),
             }
