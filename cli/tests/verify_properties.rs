@@ -155,7 +155,6 @@ fn bound_numbers(body: &str) -> Vec<(usize, usize)> {
         Some("open") => &[
             ("\"format\":", 0),
             ("\"ttl\":", 0),
-            ("\"floor\":", 0),
             ("\"step\":", 0),
             ("\"phase\":", 0),
             ("\"units_per_step\":", 0),
