@@ -13,11 +13,9 @@ fn ticket(answer: Result<Outcome<usize>, EffectError>) -> Ticket {
     }
 }
 
-fn file(name: &str) -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!("tollgate-deferred-{}-{name}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder.join("deferred.log")
+/// A folder for one test, which goes with it.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
 }
 
 #[test]
@@ -119,7 +117,8 @@ fn what_can_never_be_due_is_blocked_instead_of_kept() {
 
 #[test]
 fn a_ledger_in_a_file_survives_a_restart_with_its_payloads() {
-    let path = file("restart");
+    let folder = folder();
+    let path = folder.path().join("deferred.log");
     let at = std::time::UNIX_EPOCH;
     let kept = {
         let clock = ManualClock::new();
@@ -149,7 +148,8 @@ fn a_ledger_in_a_file_survives_a_restart_with_its_payloads() {
 
 #[test]
 fn a_torn_last_line_is_cut_and_damage_elsewhere_is_named() {
-    let path = file("torn");
+    let folder = folder();
+    let path = folder.path().join("deferred.log");
     let clock = ManualClock::new();
     let open = || {
         let ledger = DeferredLedger::at(&path);
@@ -181,7 +181,8 @@ fn a_torn_last_line_is_cut_and_damage_elsewhere_is_named() {
 
 #[test]
 fn an_emission_that_began_and_did_not_end_is_uncertain_and_not_run_again_by_itself() {
-    let path = file("uncertain");
+    let folder = folder();
+    let path = folder.path().join("deferred.log");
     let clock = ManualClock::new();
     let open = || {
         let ledger = DeferredLedger::at(&path);
@@ -300,8 +301,9 @@ mod between {
     }
 
     /// The ledger is compacted while a call is claimed, which is then emitted, or put off.
-    fn compacted_meanwhile(name: &str, put_off: bool) {
-        let path = file(name);
+    fn compacted_meanwhile(put_off: bool) {
+        let folder = folder();
+        let path = folder.path().join("deferred.log");
         let clock = ManualClock::new();
         let ledger = || DeferredLedger::at(&path).capacity(5_000);
         let effects = both(&clock, ledger());
@@ -332,12 +334,12 @@ mod between {
 
     #[test]
     fn a_claim_and_an_emission_a_compaction_does_no_harm() {
-        compacted_meanwhile("begun", false);
+        compacted_meanwhile(false);
     }
 
     #[test]
     fn a_claim_and_a_postponement_a_compaction_does_no_harm() {
-        compacted_meanwhile("moved", true);
+        compacted_meanwhile(true);
     }
 
     #[test]
@@ -389,7 +391,8 @@ mod between {
 
 #[test]
 fn a_file_does_not_grow_with_what_is_put_off() {
-    let path = file("moves");
+    let folder = folder();
+    let path = folder.path().join("deferred.log");
     let clock = ManualClock::new();
     let ledger = DeferredLedger::at(&path);
     let effects =
@@ -408,7 +411,8 @@ fn a_file_does_not_grow_with_what_is_put_off() {
 
 #[test]
 fn a_whole_line_that_nobody_wrote_is_damage_wherever_it_stands() {
-    let path = file("hostile");
+    let folder = folder();
+    let path = folder.path().join("deferred.log");
     let clock = ManualClock::new();
     let put = |ticket: &str| {
         format!(
@@ -448,7 +452,8 @@ fn a_whole_line_that_nobody_wrote_is_damage_wherever_it_stands() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_ledger_has_one_owner() {
-    let path = file("owner");
+    let folder = folder();
+    let path = folder.path().join("deferred.log");
     let clock = ManualClock::new();
     let open =
         || builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(DeferredLedger::at(&path)).build();
@@ -460,7 +465,8 @@ fn a_ledger_has_one_owner() {
 
 #[test]
 fn a_file_that_cannot_be_written_keeps_nothing_and_says_so() {
-    let path = file("folder").join("missing").join("deferred.log");
+    let folder = folder();
+    let path = folder.path().join("missing").join("deferred.log");
     let clock = ManualClock::new();
     let ledger = DeferredLedger::at(path);
     let error = builder(deferring(QuotaRule::rate(1, MINUTE)), &clock).ledger(ledger).build().unwrap_err();

@@ -219,3 +219,45 @@ fn folder_of(path: &Path) -> io::Result<Option<File>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new("."))).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(ticket: u64) -> Step {
+        Step::Next { ticket: Ticket(ticket) }
+    }
+
+    #[test]
+    fn a_file_whose_end_is_not_known_takes_nothing_until_it_is_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deferred.log");
+        let (mut log, ..) = Log::open(path.clone()).unwrap();
+        log.append(&next(2)).unwrap();
+        log.broken = Some("the disk went away".into());
+        let error = log.append(&next(3)).unwrap_err();
+        assert!(error.to_string().contains("the disk went away"), "{error}");
+        log.rewrite(&[next(2)]).unwrap();
+        log.append(&next(4)).unwrap();
+        drop(log);
+        let (_, steps, cut) = Log::open(path).unwrap();
+        assert_eq!((steps.len(), cut), (2, 0));
+    }
+
+    #[test]
+    fn what_is_written_after_a_rewrite_is_in_the_file_of_that_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deferred.log");
+        let (mut log, ..) = Log::open(path.clone()).unwrap();
+        for ticket in 2..50 {
+            log.append(&next(ticket)).unwrap();
+        }
+        log.rewrite(&[next(50)]).unwrap();
+        log.append(&next(51)).unwrap();
+        assert_eq!(log.lines(), 2);
+        drop(log);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.contains("51"), "{text}");
+    }
+}
