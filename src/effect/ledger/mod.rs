@@ -252,7 +252,7 @@ impl DeferredLedger {
             let uncertain = books.rows.len() - books.waiting.len();
             reopened = Reopened { waiting: books.waiting.len(), uncertain, cut };
             books.log = Some(log);
-            books.compact()?;
+            books.compact_if_due();
         }
         Ok(Ledger {
             capacity: self.capacity,
