@@ -218,17 +218,19 @@ fn a_sink_that_fails_stops_every_decision_after_it() {
 
 #[test]
 fn a_sink_that_panics_leaves_nobody_waiting() {
-    struct Panics;
+    /// After the first line.
+    struct Panics(bool);
     impl std::io::Write for Panics {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            panic!("a sink's own fault")
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            assert!(!std::mem::replace(&mut self.0, true), "a sink's own fault");
+            Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
     }
     let clock = ManualClock::new();
-    let journal = Journal::to(Panics).capacity(2);
+    let journal = Journal::to(Panics(false)).capacity(2);
     let effects = builder(rule([QuotaRule::rate(1_000, SECOND)]), &clock).journal(journal).build().unwrap();
     let (gate, _) = counted(&effects);
     let error = (0..3).find_map(|_| gate.call(Call::of("alice"), &"q".into()).err()).expect("refused");

@@ -86,7 +86,9 @@ impl Room {
         when_full: WhenFull,
     ) -> Result<Reserved, JournalError> {
         if self.try_take(records) || self.wait_for(records, when_full)? {
-            return Ok(Reserved { room: self, left: records, held: false });
+            let reserved = Reserved { room: self, left: records, held: false };
+            // Room that a sink gave back which had failed is no room.
+            return reserved.room.failure().map_or(Ok(()), Err).map(|()| reserved);
         }
         Err(JournalError::Full { capacity: self.capacity })
     }
@@ -160,6 +162,9 @@ impl Room {
 
     /// What went wrong with the sink.
     pub(super) fn failure(&self) -> Option<JournalError> {
+        if self.shut.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
         self.lock().failure.clone()
     }
 
