@@ -1,7 +1,7 @@
 //! Room for records: what keeps the journal bounded without losing any.
 
 use super::{JournalError, WhenFull};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many more records can be taken, and whether any can.
@@ -18,7 +18,7 @@ pub(super) struct Room {
     state: Mutex<State>,
     changed: Condvar,
     /// `state.closed` is set: looked at without the lock.
-    shut: AtomicUsize,
+    shut: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Room {
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
             changed: Condvar::new(),
-            shut: AtomicUsize::new(0),
+            shut: AtomicBool::new(false),
         }
     }
 
@@ -66,7 +66,7 @@ impl Room {
     /// Ends a decision.
     pub(super) fn leave(&self) {
         self.deciding.fetch_sub(1, Ordering::SeqCst);
-        if self.shut.load(Ordering::SeqCst) != 0 {
+        if self.shut.load(Ordering::SeqCst) {
             let _state = self.lock();
             self.changed.notify_all();
         }
@@ -93,6 +93,7 @@ impl Room {
         Err(JournalError::Full { capacity: self.capacity })
     }
 
+    /// AcqRel: pairs with the giving back, before which whatever closed the journal was seen to.
     fn try_take(&self, records: usize) -> bool {
         let less = |free: usize| free.checked_sub(records);
         self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
@@ -148,13 +149,13 @@ impl Room {
         }
         let before = state.closed.clone();
         state.closed.get_or_insert(why);
-        self.shut.store(1, Ordering::SeqCst);
+        self.shut.store(true, Ordering::SeqCst);
         self.changed.notify_all();
         before
     }
 
     pub(super) fn closed(&self) -> Option<JournalError> {
-        if self.shut.load(Ordering::SeqCst) == 0 {
+        if !self.shut.load(Ordering::SeqCst) {
             return None;
         }
         self.lock().closed.clone()
@@ -162,7 +163,7 @@ impl Room {
 
     /// What went wrong with the sink.
     pub(super) fn failure(&self) -> Option<JournalError> {
-        if self.shut.load(Ordering::SeqCst) == 0 {
+        if !self.shut.load(Ordering::SeqCst) {
             return None;
         }
         self.lock().failure.clone()
