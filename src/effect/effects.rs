@@ -1,15 +1,11 @@
 //! The effects of one engine: their budgets, one clock, one journal, one ledger.
 
-use super::budget::{Budget, Refusal, Why};
-use super::error::{EffectError, EffectsError};
+use super::budget::Budget;
+use super::error::EffectsError;
 use super::gate::{Effect, Gate};
-use super::journal::{
-    Denied, DeniedKind, Entry, Header, HeaderEffect, HeaderQuota, Journal, JournalError, Recorder, Seal,
-};
-use super::ledger::{Deferred, DeferredLedger, Keeper, Ledger, LedgerError, Reopened, Ticket};
-use super::outcome::{Outcome, Shed};
-use super::permit::Grant;
-use super::rule::{EffectPolicy, OnExhausted};
+use super::journal::{Header, HeaderEffect, HeaderQuota, Journal, JournalError, Recorder, Seal};
+use super::ledger::{Deferred, DeferredLedger, Ledger, LedgerError, Reopened, Ticket};
+use super::rule::EffectPolicy;
 use super::state::{Restored, Saved};
 use super::toll::Toll;
 use super::tool_budget::{Payer, ToolBudget};
@@ -19,7 +15,7 @@ use crate::time::{Clock, EngineClock};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The effects of one engine. A handle: clones share one state.
@@ -55,7 +51,8 @@ pub(super) struct Inner {
     pub(super) journal: Option<Recorder>,
     pub(super) ledger: Ledger,
     restored: Restored,
-    grants: AtomicU64,
+    /// The number of the next grant.
+    pub(super) grants: AtomicU64,
 }
 
 /// Builds [`Effects`].
@@ -69,24 +66,6 @@ pub struct EffectsBuilder {
     journal: Option<Journal>,
     ledger: DeferredLedger,
     saved: Option<Vec<u8>>,
-}
-
-/// What is asked of a budget.
-pub(super) struct Ask<'a> {
-    pub(super) effect: usize,
-    pub(super) key: &'a [u8],
-    pub(super) cost: u64,
-    /// The deferred call that asks.
-    pub(super) ticket: Option<Ticket>,
-    /// What to keep if the answer is to defer.
-    pub(super) keep: Option<Keep<'a>>,
-}
-
-/// A call that can be kept.
-pub(crate) struct Keep<'a> {
-    pub(crate) by: Keeper,
-    pub(crate) payload: &'a dyn Fn() -> Vec<u8>,
-    pub(crate) coalescing: Option<&'a str>,
 }
 
 impl Effects {
@@ -204,165 +183,6 @@ impl Effects {
             buckets.available(0, now)
         };
         Ok(budget.quotas.iter().map(peek).collect())
-    }
-
-    /// Draws on all quotas, or says what becomes of the call. Every answer is recorded.
-    pub(super) fn ask(&self, ask: &Ask<'_>) -> Result<Outcome<Box<Grant>>, EffectError> {
-        let inner = &self.0;
-        let budget = &inner.budgets[ask.effect];
-        let effect = || budget.tool.clone();
-        if ask.cost == 0 {
-            return Err(EffectError::ZeroCost { effect: effect() });
-        }
-        // Room first: what cannot be recorded is not decided. One place for the answer, and one for a grant's end.
-        let unrecorded = |error| EffectError::Unrecorded { effect: effect(), error };
-        let journal = inner.journal.as_ref().map(Recorder::enter).transpose().map_err(unrecorded)?;
-        let room = journal.as_ref().map(|journal| journal.reserve(2)).transpose();
-        let mut room = room.map_err(unrecorded)?;
-        if let Some(known) = self.kept_already(ask)? {
-            return Err(known);
-        }
-        match budget.draw(ask.key, ask.cost, &inner.clock, inner.epoch) {
-            Ok(granted) => {
-                let number = inner.grants.fetch_add(1, Ordering::Relaxed);
-                let mut key = KeyBytes::default();
-                key.raw(ask.key);
-                if let (Some(journal), Some(room)) = (&journal, &mut room) {
-                    let draws = granted.receipts.iter().enumerate().map(|(quota, receipt)| {
-                        let after = crate::table::limits::State { mark: receipt.to, ..receipt.before };
-                        super::journal::States { quota, before: receipt.before, after }
-                    });
-                    let entry = Entry::Grant {
-                        at: granted.at,
-                        effect: ask.effect,
-                        key: key.clone(),
-                        grant: number,
-                        cost: ask.cost,
-                        ticket: ask.ticket,
-                        draws: draws.collect(),
-                    };
-                    journal.record(room, entry);
-                }
-                tracing::trace!(
-                    target: "tollgate::effect",
-                    effect = budget.tool, grant = number, cost = ask.cost, at = granted.at, "granted"
-                );
-                Ok(Outcome::Done(Grant::new(inner.clone(), ask.effect, number, key, ask.cost, granted, room)))
-            }
-            Err(refusal) => {
-                let (answer, denied) = self.refused(ask, &refusal);
-                if let (Some(journal), Some(room)) = (&journal, &mut room) {
-                    let mut key = KeyBytes::default();
-                    key.raw(ask.key);
-                    journal.record(room, Entry::Denied { at: refusal.at, effect: ask.effect, key, denied });
-                }
-                answer
-            }
-        }
-    }
-
-    /// The answer to a call that is kept already: its ticket.
-    fn kept_already(&self, ask: &Ask<'_>) -> Result<Option<EffectError>, EffectError> {
-        let Some(Keep { by, payload, coalescing: Some(id) }) = &ask.keep else { return Ok(None) };
-        let call = self.call(ask, *by, 0, payload(), Some((*id).to_owned()));
-        match self.0.ledger.pending(&call) {
-            Ok(None) => Ok(None),
-            Ok(Some((ticket, due))) => Ok(Some(EffectError::EffectDeferred {
-                effect: call.effect,
-                ticket,
-                retry_at: Some(due.saturating_sub(self.0.epoch)),
-            })),
-            Err(error) => Err(EffectError::NotDeferred { effect: call.effect, error, retry_at: None }),
-        }
-    }
-
-    fn call(
-        &self,
-        ask: &Ask<'_>,
-        kept_by: Keeper,
-        due: u64,
-        payload: Vec<u8>,
-        coalescing: Option<String>,
-    ) -> Deferred {
-        Deferred {
-            ticket: Ticket::NONE,
-            effect: self.0.budgets[ask.effect].tool.clone(),
-            key: ask.key.to_vec(),
-            cost: ask.cost,
-            due,
-            payload,
-            kept_by,
-            coalescing,
-        }
-    }
-
-    /// What becomes of a call that was refused, and what is recorded of it.
-    fn refused(
-        &self,
-        ask: &Ask<'_>,
-        refusal: &Refusal,
-    ) -> (Result<Outcome<Box<Grant>>, EffectError>, Denied) {
-        let inner = &self.0;
-        let budget = &inner.budgets[ask.effect];
-        let effect = budget.tool.clone();
-        let quota = budget.culprit(refusal);
-        let retry_at = refusal.retry_at;
-        let mut ticket = ask.ticket;
-        let (kind, answer) = match (refusal.why, budget.answer(refusal, inner.epoch), retry_at) {
-            (Why::Impossible, ..) => {
-                (DeniedKind::Deny, Err(EffectError::Impossible { effect, quota, cost: ask.cost }))
-            }
-            (Why::TableFull, ..) => (DeniedKind::Deny, Err(EffectError::TableFull { effect, quota })),
-            (Why::PastHorizon, ..) => (DeniedKind::Deny, Err(EffectError::PastHorizon { effect, quota })),
-            (_, OnExhausted::Shed, _) => {
-                (DeniedKind::Shed, Ok(Outcome::Shed(Shed { effect, quota, retry_at })))
-            }
-            // What asks for a kept call is kept already.
-            (_, OnExhausted::Defer, Some(_)) if ask.ticket.is_some() => {
-                let ticket = ask.ticket.unwrap_or(Ticket::NONE);
-                (DeniedKind::Defer, Err(EffectError::EffectDeferred { effect, ticket, retry_at }))
-            }
-            (_, OnExhausted::Defer, Some(at)) => match &ask.keep {
-                Some(keep) => {
-                    let due = inner.epoch.saturating_add(at);
-                    let id = keep.coalescing.map(str::to_owned);
-                    let call = self.call(ask, keep.by, due, (keep.payload)(), id);
-                    match inner.ledger.insert(call) {
-                        Ok((given, due)) => {
-                            ticket = Some(given);
-                            let retry_at = Some(due.saturating_sub(inner.epoch));
-                            let deferred = EffectError::EffectDeferred { effect, ticket: given, retry_at };
-                            (DeniedKind::Defer, Err(deferred))
-                        }
-                        Err(error) => {
-                            (DeniedKind::Deny, Err(EffectError::NotDeferred { effect, error, retry_at }))
-                        }
-                    }
-                }
-                // A permit alone has nothing that could be kept.
-                None => {
-                    (DeniedKind::Deny, Err(EffectError::EffectQuotaExhausted { effect, quota, retry_at }))
-                }
-            },
-            // It would never be due.
-            (_, OnExhausted::Defer, None) | (_, OnExhausted::Block, _) => {
-                (DeniedKind::Deny, Err(EffectError::EffectQuotaExhausted { effect, quota, retry_at }))
-            }
-        };
-        tracing::debug!(
-            target: "tollgate::effect",
-            effect = budget.tool, cost = ask.cost, at = refusal.at, reason = refusal.why.as_str(), ?kind, ?retry_at,
-            "not granted"
-        );
-        let denied = Denied {
-            kind,
-            cost: ask.cost,
-            reason: refusal.why.as_str(),
-            ticket,
-            retry_at,
-            refused: refusal.refused.clone(),
-        };
-        (answer, denied)
     }
 }
 

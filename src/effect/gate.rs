@@ -1,8 +1,8 @@
 //! The gate: the one way to a tool.
 
+use super::ask::Keep;
 #[cfg(doc)]
 use super::effects::Effects;
-use super::effects::Keep;
 use super::error::EffectError;
 use super::ledger::Keeper;
 use super::outcome::Outcome;

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `rule`, `hours`, `macros`, `file` | what is declared |
 //! | `budget` | the quotas at work: all grant, or none is touched |
-//! | `permit`, `gate`, `outcome`, `error` | asking, paying, emitting |
+//! | `ask`, `permit`, `gate`, `outcome`, `error` | asking, paying, emitting |
 //! | `toll`, `tool_budget` | what gates and kernels share; a kernel's tools |
 //! | `effects` | what ties them together |
 //! | `ledger`, `worker` | calls that were kept until they are due, and a thread that runs them |
@@ -24,6 +24,7 @@
 //!
 //! `docs/effects.md` states what holds and what is not claimed.
 
+mod ask;
 mod budget;
 mod effects;
 mod error;

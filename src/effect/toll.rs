@@ -1,6 +1,7 @@
 //! One effect of one engine, whatever its type: what gates and kernels share.
 
-use super::effects::{Ask, Effects, Keep};
+use super::ask::{Ask, Keep};
+use super::effects::Effects;
 use super::error::EffectError;
 use super::journal::{JournalError, Recorder};
 use super::ledger::{Deferred, Keeper, LedgerError, Ticket};

@@ -1,6 +1,6 @@
 //! Budgets of a kernel's tools.
 
-use super::effects::Keep;
+use super::ask::Keep;
 use super::error::EffectError;
 use super::ledger::Keeper;
 use super::outcome::Outcome;

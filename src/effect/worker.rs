@@ -94,7 +94,7 @@ impl<E: Effect> Gate<E> {
 
 fn work<E: Effect>(gate: &Gate<E>, bell: &Arc<Bell>, mut on_report: impl FnMut(DueReport<E::Output>)) {
     let waker = Waker::from(bell.clone());
-    // Release: pairs with the store when the worker is dropped.
+    // Acquire: pairs with the release when the worker is dropped.
     while !bell.stop.load(Ordering::Acquire) {
         let clock = &gate.inner().clock;
         let now = clock.now();
@@ -116,6 +116,7 @@ fn work<E: Effect>(gate: &Gate<E>, bell: &Arc<Bell>, mut on_report: impl FnMut(D
 impl Drop for DueWorker {
     fn drop(&mut self) {
         self.inner.ledger.unwatch(self.watch);
+        // Release: pairs with the thread's look.
         self.bell.stop.store(true, Ordering::Release);
         self.bell.thread.unpark();
         if let Some(thread) = self.thread.take() {

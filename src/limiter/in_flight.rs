@@ -124,9 +124,7 @@ impl<K: Key + ?Sized> InFlight<K> {
         plan.draw(&self.table, 0, 0, [units, 0], |key| key.raw(bytes));
         plan.take_all()?;
         let receipt = if units > 0 { plan.receipts().last() } else { None };
-        let mut permit = InFlightPermit { table: self.table.clone(), receipt: None };
-        permit.receipt = receipt;
-        Ok((permit, plan.admissions()))
+        Ok((InFlightPermit { table: self.table.clone(), receipt }, plan.admissions()))
     }
 
     /// How many more may enter for `key` now.

@@ -2,6 +2,8 @@
 //! told to forge.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod verdicts;
+
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -148,6 +148,22 @@ impl Recorder {
         self.room.enter()?;
         Ok(Deciding(self))
     }
+
+    /// Writes everything out and ends the journal.
+    pub(super) fn seal(&self) -> Result<Seal, JournalError> {
+        let already = self.room.close(JournalError::Sealed);
+        self.room.drain();
+        let _ = self.sender.send(Entry::Seal);
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // A writer that panicked left no seal, which is the error below.
+            let _ = thread.join();
+        }
+        match (self.seal.get(), already) {
+            (Some(seal), _) => Ok(seal.clone()),
+            (None, Some(error)) if error != JournalError::Sealed => Err(error),
+            _ => Err(self.room.failure().unwrap_or_else(|| JournalError::Sink("its thread panicked".into()))),
+        }
+    }
 }
 
 impl Deciding<'_> {
@@ -172,24 +188,6 @@ impl Deciding<'_> {
 impl Drop for Deciding<'_> {
     fn drop(&mut self) {
         self.0.room.leave();
-    }
-}
-
-impl Recorder {
-    /// Writes everything out and ends the journal.
-    pub(super) fn seal(&self) -> Result<Seal, JournalError> {
-        let already = self.room.close(JournalError::Sealed);
-        self.room.drain();
-        let _ = self.sender.send(Entry::Seal);
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // A writer that panicked left no seal, which is the error below.
-            let _ = thread.join();
-        }
-        match (self.seal.get(), already) {
-            (Some(seal), _) => Ok(seal.clone()),
-            (None, Some(error)) if error != JournalError::Sealed => Err(error),
-            _ => Err(self.room.failure().unwrap_or_else(|| JournalError::Sink("its thread panicked".into()))),
-        }
     }
 }
 

@@ -93,10 +93,11 @@ impl Room {
         Err(JournalError::Full { capacity: self.capacity })
     }
 
-    /// AcqRel: pairs with the giving back, before which whatever closed the journal was seen to.
+    /// SeqCst: a waiter that finds nothing here has said before that it waits, and whoever gives room back afterwards looks at
+    /// that. It also pairs with the giving back of room by a failed sink, which comes after the closing.
     fn try_take(&self, records: usize) -> bool {
         let less = |free: usize| free.checked_sub(records);
-        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+        self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
 
     /// Waits until there is room, if that is what to do.
@@ -113,8 +114,7 @@ impl Room {
             if let Some(error) = &state.closed {
                 break Err(error.clone());
             }
-            let less = |free: usize| free.checked_sub(records);
-            if self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+            if self.try_take(records) {
                 break Ok(true);
             }
             // Whoever holds the permits may be the one that waits here.
@@ -154,7 +154,7 @@ impl Room {
         before
     }
 
-    pub(super) fn closed(&self) -> Option<JournalError> {
+    fn closed(&self) -> Option<JournalError> {
         if !self.shut.load(Ordering::SeqCst) {
             return None;
         }

@@ -9,11 +9,13 @@
 //! `begin` before the emission, so that nothing is emitted twice. A row of which the file says that its emission began and not
 //! that it ended is *uncertain*: it is not run again by itself.
 
+mod books;
 mod log;
 
+use books::{Books, LAST_TICKET, Stage};
 use log::{Log, Step};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -177,40 +179,6 @@ pub(super) struct Ledger {
     watchers: Mutex<BTreeMap<u64, Waker>>,
 }
 
-#[derive(Debug, Default)]
-struct Books {
-    rows: HashMap<Ticket, Row>,
-    /// The waiting ones, in the order in which they are run.
-    waiting: BTreeSet<(u64, Ticket)>,
-    /// The rows that have a coalescing id: by effect, key and id.
-    by_id: HashMap<Id, Ticket>,
-    bytes: usize,
-    /// The number of the next ticket.
-    next: u64,
-    log: Option<Log>,
-}
-
-type Id = (String, Vec<u8>, String);
-
-#[derive(Debug)]
-struct Row {
-    call: Deferred,
-    stage: Stage,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Waiting,
-    /// Taken by somebody who is about to emit it, or to put it back.
-    Claimed,
-    /// The same, and noted as begun.
-    Begun,
-    Uncertain,
-}
-
-/// Tickets end here: no program gives as many, and a file that says otherwise is damaged.
-const LAST_TICKET: u64 = 1 << 62;
-
 impl DeferredLedger {
     /// 1,024 calls and 16 MiB at most, forgotten when the process ends.
     pub fn in_memory() -> Self {
@@ -238,7 +206,7 @@ impl DeferredLedger {
     }
 
     pub(super) fn open(self) -> Result<Ledger, LedgerError> {
-        let mut books = Books { next: 1, ..Books::default() };
+        let mut books = Books::new();
         let mut reopened = Reopened::default();
         if let Some(path) = self.path {
             let (log, steps, cut) = Log::open(path)?;
@@ -309,7 +277,7 @@ impl Ledger {
     /// Takes a waiting call; `None` if somebody else has it.
     pub(super) fn claim(&self, ticket: Ticket) -> Option<Deferred> {
         let mut books = self.books();
-        if books.rows.get(&ticket)?.stage != Stage::Waiting {
+        if books.stage(ticket) != Some(Stage::Waiting) {
             return None;
         }
         books.set_stage(ticket, Stage::Claimed);
@@ -359,12 +327,14 @@ impl Ledger {
 
     /// Whoever claimed the call was stopped by a panic: it waits again, unless its emission had begun.
     pub(super) fn abandon(&self, ticket: Ticket, due: u64) {
-        let stage = self.books().rows.get(&ticket).map(|row| row.stage);
-        match stage {
-            Some(Stage::Begun) => self.books().set_stage(ticket, Stage::Uncertain),
-            Some(Stage::Claimed) => self.put_back(ticket, due),
+        let mut books = self.books();
+        match books.stage(ticket) {
+            Some(Stage::Begun) => books.set_stage(ticket, Stage::Uncertain),
+            Some(Stage::Claimed) => books.move_to(ticket, due),
             _ => {}
         }
+        drop(books);
+        self.wake_watchers();
     }
 
     /// A call that was claimed is over.
@@ -379,8 +349,7 @@ impl Ledger {
     /// Forgets a call that waits or is uncertain. False if there is none with that ticket, or somebody is at work on it.
     pub(super) fn drop_call(&self, ticket: Ticket) -> Result<bool, LedgerError> {
         let mut books = self.books();
-        let stage = books.rows.get(&ticket).map(|row| row.stage);
-        if !matches!(stage, Some(Stage::Waiting | Stage::Uncertain)) {
+        if !matches!(books.stage(ticket), Some(Stage::Waiting | Stage::Uncertain)) {
             return Ok(false);
         }
         books.write(&Step::Done { ticket })?;
@@ -443,129 +412,5 @@ impl Ledger {
         let books = self.books();
         let mut waiting = books.waiting.iter();
         waiting.find(|(_, ticket)| books.rows[ticket].call.is_for(effect, by)).map(|&(due, _)| due)
-    }
-}
-
-impl Books {
-    fn id_of(call: &Deferred) -> Option<Id> {
-        let id = call.coalescing.clone()?;
-        Some((call.effect.clone(), call.key.clone(), id))
-    }
-
-    fn pending(&self, call: &Deferred) -> Result<Option<(Ticket, u64)>, LedgerError> {
-        let Some(id) = Self::id_of(call) else { return Ok(None) };
-        let Some(ticket) = self.by_id.get(&id) else { return Ok(None) };
-        let known = &self.rows[ticket].call;
-        if known.cost == call.cost && known.payload == call.payload && known.kept_by == call.kept_by {
-            return Ok(Some((known.ticket, known.due)));
-        }
-        Err(LedgerError::Conflict { id: id.2, ticket: known.ticket })
-    }
-
-    /// Takes in a new call, which waits.
-    fn put(&mut self, call: Deferred) {
-        let ticket = call.ticket;
-        self.bytes += call.bytes();
-        self.next = self.next.max(ticket.0 + 1);
-        if let Some(id) = Self::id_of(&call) {
-            self.by_id.entry(id).or_insert(ticket);
-        }
-        self.waiting.insert((call.due, ticket));
-        self.rows.insert(ticket, Row { call, stage: Stage::Waiting });
-    }
-
-    fn set_stage(&mut self, ticket: Ticket, stage: Stage) {
-        let Some(row) = self.rows.get_mut(&ticket) else { return };
-        row.stage = stage;
-        let place = (row.call.due, ticket);
-        if stage == Stage::Waiting {
-            self.waiting.insert(place);
-        } else {
-            self.waiting.remove(&place);
-        }
-    }
-
-    /// The call waits, and is due at `due`.
-    fn move_to(&mut self, ticket: Ticket, due: u64) {
-        let Some(row) = self.rows.get_mut(&ticket) else { return };
-        self.waiting.remove(&(row.call.due, ticket));
-        row.call.due = due;
-        self.set_stage(ticket, Stage::Waiting);
-    }
-
-    fn forget(&mut self, ticket: Ticket) {
-        let Some(Row { call, .. }) = self.rows.remove(&ticket) else { return };
-        self.waiting.remove(&(call.due, ticket));
-        self.bytes -= call.bytes();
-        if let Some(id) = Self::id_of(&call) {
-            if self.by_id.get(&id) == Some(&ticket) {
-                self.by_id.remove(&id);
-            }
-        }
-    }
-
-    /// Does what a line of the file says. The error says what is wrong with it.
-    ///
-    /// A call that is said to begin again, or to be moved, after it began, was put back by a process that could not write that
-    /// down.
-    fn replay(&mut self, step: Step) -> Result<(), &'static str> {
-        let known = |books: &Self, ticket: &Ticket| match books.rows.contains_key(ticket) {
-            true => Ok(()),
-            false => Err("a step of a call that is not known"),
-        };
-        match step {
-            Step::Next { ticket } if ticket.0 > LAST_TICKET => return Err("a ticket that nobody can have"),
-            Step::Next { ticket } => self.next = self.next.max(ticket.0),
-            Step::Put { call } if call.ticket.0 >= LAST_TICKET => {
-                return Err("a ticket that nobody can have");
-            }
-            Step::Put { call } if call.ticket.0 < self.next => return Err("a ticket that was given before"),
-            Step::Put { call } => self.put(call),
-            Step::Move { ticket, due } => {
-                known(self, &ticket)?;
-                self.move_to(ticket, due);
-            }
-            Step::Begin { ticket } => {
-                known(self, &ticket)?;
-                self.set_stage(ticket, Stage::Begun);
-            }
-            Step::Again { ticket } => {
-                known(self, &ticket)?;
-                self.set_stage(ticket, Stage::Waiting);
-            }
-            Step::Done { ticket } => {
-                known(self, &ticket)?;
-                self.forget(ticket);
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, step: &Step) -> Result<(), LedgerError> {
-        if self.log.as_ref().is_some_and(Log::is_broken) {
-            // What it says is not known any more: it is written anew, or nothing is.
-            self.compact()?;
-        }
-        self.log.as_mut().map_or(Ok(()), |log| log.append(step))
-    }
-
-    /// Call when the books say what the file does. A failure is no news: the file still says it all, or is known to be broken.
-    fn compact_if_due(&mut self) {
-        if self.log.as_ref().is_some_and(|log| log.lines() > 1_024 + 4 * self.rows.len()) {
-            let _ = self.compact();
-        }
-    }
-
-    /// Writes the file anew, with what is still to be known.
-    fn compact(&mut self) -> Result<(), LedgerError> {
-        let Some(log) = &mut self.log else { return Ok(()) };
-        let mut rows: Vec<&Row> = self.rows.values().collect();
-        rows.sort_unstable_by_key(|row| row.call.ticket);
-        let put = rows.iter().map(|row| Step::Put { call: row.call.clone() });
-        let begun = rows.iter().filter(|row| matches!(row.stage, Stage::Begun | Stage::Uncertain));
-        let begun = begun.map(|row| Step::Begin { ticket: row.call.ticket });
-        // Tickets are never given twice, also when the calls that had them are forgotten.
-        let next = Step::Next { ticket: Ticket(self.next) };
-        log.rewrite(&put.chain(begun).chain([next]).collect::<Vec<_>>())
     }
 }
