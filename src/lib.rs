@@ -92,6 +92,8 @@ pub mod key;
 pub mod limiter;
 pub mod plan;
 pub mod quota;
+#[cfg(feature = "spend")]
+pub mod spend;
 pub mod time;
 
 mod append;
