@@ -99,6 +99,8 @@ pub mod time;
 mod append;
 mod commit;
 mod error;
+#[cfg(any(feature = "spend", tollgate_loom, tollgate_shuttle))]
+mod gauge;
 #[cfg(any(tollgate_loom, tollgate_shuttle))]
 #[doc(hidden)]
 pub mod model;

@@ -28,8 +28,8 @@
 use crate::sync::{Bits, seeded_bug};
 
 /// Bits of a word.
-const WORD: u32 = Bits::BITS;
-const FLAGS: u32 = 4;
+pub(crate) const WORD: u32 = Bits::BITS;
+pub(crate) const FLAGS: u32 = 4;
 
 #[cfg(not(any(tollgate_loom, tollgate_shuttle)))]
 mod widths {
@@ -290,6 +290,12 @@ impl Word {
             Layout::Pair { .. } | Layout::Refundable { .. } => ones(FLAGS + layout.generation()),
         };
         self.0 & kept | Self::RESERVED
+    }
+
+    /// What a marker keeps of a word whose low `kept` bits it does not replace, with RESERVED set.
+    #[inline]
+    pub(crate) fn reserved_below(self, kept: u32) -> Bits {
+        self.0 & ones(kept) | Self::RESERVED
     }
 
     /// The marker of operation `sequence` of `descriptor` in place of a word with that reserved part.

@@ -130,7 +130,7 @@ impl IndexMut<Dimension> for Quantities {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Amounts {
-    amounts: [i64; 5],
+    amounts: [Option<i64>; 5],
     currency: Option<String>,
 }
 
@@ -141,7 +141,7 @@ impl Amounts {
     }
 
     fn with(mut self, dimension: Dimension, amount: i64) -> Self {
-        self.amounts[dimension as usize] = amount;
+        self.amounts[dimension as usize] = Some(amount);
         self
     }
 
@@ -181,6 +181,11 @@ impl Amounts {
         self.with(dimension, amount)
     }
 
+    /// Is a cost stated, even one of 0?
+    pub fn states_cost(&self) -> bool {
+        self.amounts[Dimension::Cost as usize].is_some()
+    }
+
     /// The amounts, if they can be budgeted under a policy in `currency`.
     ///
     /// # Errors
@@ -192,7 +197,7 @@ impl Amounts {
         }
         let mut checked = Quantities::NONE;
         for dimension in DIMENSIONS {
-            let amount = self.amounts[dimension as usize];
+            let amount = self.amounts[dimension as usize].unwrap_or(0);
             checked[dimension] = match u64::try_from(amount) {
                 Err(_) => return Err(AmountError::Negative { dimension, amount }),
                 Ok(amount) if amount > MOST => return Err(AmountError::TooLarge { dimension, amount }),
@@ -206,7 +211,7 @@ impl Amounts {
 impl From<Quantities> for Amounts {
     fn from(quantities: Quantities) -> Self {
         let mut amounts = Self::new();
-        for (dimension, amount) in quantities.iter() {
+        for (dimension, amount) in quantities.iter().filter(|&(_, amount)| amount > 0) {
             amounts = amounts.of(dimension, i64::try_from(amount).unwrap_or(i64::MAX));
         }
         amounts

@@ -1,16 +1,39 @@
 //! Money: spend budgets in several scopes, held before dispatch and settled after it.
 
+mod account;
 pub mod amount;
 pub mod books;
+mod call;
+mod clock;
+mod engine;
+mod error;
+mod event;
+mod group;
+mod hold;
+mod holds;
+mod judge;
+mod memory;
 pub mod policy;
 pub mod record;
 pub mod refusal;
+#[allow(clippy::module_inception, reason = "the type of that name is the module's front door")]
+mod spend;
 pub mod store;
+mod stub;
+mod tab;
 pub mod window;
 
-pub use amount::{AmountError, Amounts, Dimension, Quantities};
-pub use books::Books;
+pub use amount::{AmountError, Amounts, DIMENSIONS, Dimension, Quantities};
+pub use books::{Books, Entry};
+pub use call::Call;
+pub use clock::{ManualWallClock, SystemClock, WallClock};
+pub use error::{OpenError, SpendError};
+pub use event::SpendEvent;
+pub use hold::{Hold, HoldRef};
+pub use memory::MemoryStore;
 pub use policy::{Family, Grant, Limit, OnExpiry, ReducedProfile, Scope, SpendPolicy, Tiers};
-pub use refusal::{Decision, Reason, Refusal, Tier};
-pub use store::{Store, StoreError};
+pub use record::{Account, Millis, Settlement};
+pub use refusal::{Decision, Reason, Refusal, Tier, TierCause};
+pub use spend::{LimitStatus, Spend, SpendBuilder};
+pub use store::{AccountBooks, Store, StoreError};
 pub use window::Window;

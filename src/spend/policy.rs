@@ -82,3 +82,6 @@ pub struct ReducedProfile {
     /// `{reset}` is replaced
     pub(crate) banner: Option<String>,
 }
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("x")]
+pub struct SpendPolicyError;

@@ -2,7 +2,7 @@
 
 use super::amount::Quantities;
 use super::books::Books;
-use super::refusal::Refusal;
+use super::refusal::{Decision, Refusal};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ pub struct HoldState {
     /// Where it stands.
     pub phase: Phase,
     /// What was answered when it was asked for, so that asking again answers the same.
-    pub decision: super::refusal::Decision,
+    pub decision: Decision,
 }
 
 /// What was set aside at one instant and is neither used nor given back.
@@ -119,8 +119,12 @@ pub struct Step {
     pub kind: Kind,
     /// What it asked.
     pub amounts: Quantities,
-    /// What was answered; `None` for "done".
+    /// By which limit it was refused, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Box<Refusal>>,
+    /// What an extension was granted, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Box<Decision>>,
 }
 
 /// Where a hold stands.

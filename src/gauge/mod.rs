@@ -1,0 +1,283 @@
+//! Gauges: what was used of one limit in the window that counts now, changed together by the multi-word commit.
+//!
+//! A gauge has a *total*: the slot that it was brought up to, and what was used in the slots that count then. If earlier
+//! slots count too, a *ring* has what was used in each:
+//!
+//! ```text
+//! total: [ used | version | slot k ]            ring: [ used | version | slot ]  x reach + 1, slot j at place j mod (reach + 1)
+//!
+//! total.used = sum of the ring's words whose slot is in k - reach ..= k
+//! ```
+//!
+//! Whoever changes a gauge in a later slot k' subtracts the slots before k' - reach in the same commit; their words stay as they
+//! are until their place is needed for a slot that is reach + 1 later. Every change of a ring's word changes the total
+//! too, and every change of a word its version. So a total that did not change vouches for the whole ring, and words
+//! never repeat, which the commit asks for.
+//!
+//! Judging and changing several gauges is one step to everybody else: words first, then the clock, then the judgement, then
+//! the commit of all words; a refusal rests on words that were seen unchanged afterwards.
+
+mod word;
+
+use crate::commit::{self, Entry};
+use crate::sync::{AtomicBits, Ordering, fence, seeded_bug};
+use crate::table::draw::Backoff;
+use crossbeam_epoch as epoch;
+use crossbeam_utils::CachePadded;
+use smallvec::SmallVec;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use word::MeterWord;
+
+/// Gauges are changed a few at a time.
+const FEW: usize = 8;
+
+/// What was used of one limit by one account.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    total: CachePadded<AtomicBits>,
+    /// One word for every slot that counts; none if only the current one does.
+    ring: Box<[AtomicBits]>,
+}
+
+impl Gauge {
+    /// A gauge at `slot`, in whose window the current slot and `reach` slots before it count.
+    pub(crate) fn new(reach: u32, slot: u32) -> Self {
+        let places = if reach == 0 { 0 } else { reach + 1 };
+        Self {
+            total: CachePadded::new(AtomicBits::new(MeterWord::new(0, slot).bits())),
+            ring: (0..places).map(|_| AtomicBits::new(MeterWord::new(0, 0).bits())).collect(),
+        }
+    }
+
+    /// A gauge at `slot`, in which `used` was used: (slot, amount), each slot once.
+    pub(crate) fn holding(reach: u32, slot: u32, used: &[(u32, u64)]) -> Self {
+        let newest = used.iter().map(|&(slot, _)| slot).fold(slot, u32::max);
+        let mut gauge = Self::new(reach, newest);
+        let mut sum: u64 = 0;
+        for &(slot, amount) in used.iter().filter(|&&(slot, _)| newest - slot <= reach) {
+            sum = sum.saturating_add(amount);
+            if reach > 0 {
+                let place = gauge.place(slot);
+                gauge.ring[place] = AtomicBits::new(MeterWord::new(amount, slot).bits());
+            }
+        }
+        gauge.total = CachePadded::new(AtomicBits::new(MeterWord::new(sum, newest).bits()));
+        gauge
+    }
+
+    fn reach(&self) -> u32 {
+        (self.ring.len() as u32).saturating_sub(1)
+    }
+
+    fn place(&self, slot: u32) -> usize {
+        slot as usize % self.ring.len()
+    }
+
+    /// What of `total` still counts in `slot`, which is not earlier.
+    fn counting(&self, total: MeterWord, slot: u32) -> u64 {
+        let past = slot - total.slot();
+        if past == 0 || seeded_bug!("lapse-ignored") {
+            return total.used();
+        }
+        if past > self.reach() {
+            return 0;
+        }
+        let oldest = slot - self.reach();
+        let lapsed = self.ring.iter().map(settled).filter(|word| {
+            word.slot() < oldest && word.slot() + self.reach() >= total.slot()
+        });
+        total.used().saturating_sub(lapsed.map(|word| word.used()).sum())
+    }
+
+    /// The earliest slot after which at least `much` of what counts in `slot` has lapsed with it and the slots before it.
+    fn frees(&self, total: MeterWord, slot: u32, much: u64) -> Option<u32> {
+        if self.ring.is_empty() {
+            return (self.counting(total, slot) >= much).then_some(slot);
+        }
+        let mut slots: SmallVec<[(u32, u64); 64]> = self.ring.iter().map(settled).map(|word| (word.slot(), word.used())).collect();
+        slots.retain(|&mut (at, _)| at + self.reach() >= slot && at <= slot);
+        slots.sort_unstable();
+        let mut freed: u64 = 0;
+        slots.into_iter().find_map(|(at, used)| {
+            freed = freed.saturating_add(used);
+            (freed >= much).then_some(at)
+        })
+    }
+}
+
+/// A word without a marker: whoever meets one helps its commit to the end.
+fn settled(cell: &AtomicBits) -> MeterWord {
+    loop {
+        // Acquire: pairs with the exchange that wrote the word, so that whatever came before it, the time too, is seen.
+        let word = MeterWord::from_bits(cell.load(Ordering::Acquire));
+        if !word.is_reserved() {
+            return word;
+        }
+        commit::help(cell, word.as_word());
+    }
+}
+
+/// Gauges that go away together, once no commit of another thread can touch them.
+#[derive(Debug)]
+pub(crate) struct Gauges(ManuallyDrop<Box<[Gauge]>>);
+
+impl Gauges {
+    pub(crate) fn new(gauges: impl IntoIterator<Item = Gauge>) -> Self {
+        Self(ManuallyDrop::new(gauges.into_iter().collect()))
+    }
+}
+
+impl Deref for Gauges {
+    type Target = [Gauge];
+    fn deref(&self) -> &[Gauge] {
+        &self.0
+    }
+}
+
+impl Drop for Gauges {
+    fn drop(&mut self) {
+        // SAFETY: taken once, and not used afterwards.
+        let gauges = unsafe { ManuallyDrop::take(&mut self.0) };
+        // Another thread may still be helping a commit that spans these and other gauges.
+        epoch::pin().defer(move || drop(gauges));
+    }
+}
+
+/// What one operation does to one gauge.
+#[derive(Debug)]
+pub(crate) struct Posting<'g> {
+    pub(crate) gauge: &'g Gauge,
+    /// What is given back, and the slot in which it was taken. Where that counts no more, nothing is.
+    pub(crate) give: SmallVec<[(u32, u64); 2]>,
+}
+
+/// A gauge as it was judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen<'g> {
+    gauge: &'g Gauge,
+    total: MeterWord,
+    /// The current slot.
+    pub(crate) slot: u32,
+    /// What was used in the slots that count, without what is given back now.
+    pub(crate) used: u64,
+}
+
+impl Seen<'_> {
+    /// The slot with whose lapse at least `much` of what is used has lapsed; `None` if there is not so much.
+    pub(crate) fn frees(&self, much: u64) -> Option<u32> {
+        self.gauge.frees(self.total, self.slot, much)
+    }
+}
+
+/// What a judgement takes from each gauge, in the order of the postings.
+pub(crate) type Takes = SmallVec<[u64; FEW]>;
+
+/// Gives back, judges, and takes what `judge` says from the current slot of every gauge, all at one instant: the time and what
+/// was seen then are returned. Or nothing is changed, if `judge` refuses because of the gauge whose number it returns.
+///
+/// `now` reads a clock that does not go backwards; `slot_of` says in which slot of the numbered gauge a time lies. No
+/// gauge may be posted to twice.
+///
+/// Lock-free and linearizable, as a plan is.
+pub(crate) fn post<'g, T, A, R>(
+    postings: &[Posting<'g>],
+    mut now: impl FnMut() -> T,
+    slot_of: impl Fn(usize, &T) -> u32,
+    mut judge: impl FnMut(&T, &[Seen<'g>]) -> Result<(Takes, A), (usize, R)>,
+) -> (T, Result<A, R>) {
+    let mut backoff = Backoff::default();
+    loop {
+        let totals: SmallVec<[MeterWord; FEW]> =
+            postings.iter().map(|posting| settled(&posting.gauge.total)).collect();
+        // After the words, so that no slot in them is later than the time.
+        let time = now();
+        let seen: SmallVec<[Seen<'g>; FEW]> = postings
+            .iter()
+            .zip(&totals)
+            .enumerate()
+            .map(|(number, (Posting { gauge, give }, &total))| {
+                let slot = slot_of(number, &time).max(total.slot());
+                let used = gauge.counting(total, slot).saturating_sub(returned(gauge, give, slot));
+                Seen { gauge, total, slot, used }
+            })
+            .collect();
+        match judge(&time, &seen) {
+            Ok((takes, answer)) => {
+                if exchange(postings, &seen, &takes) {
+                    return (time, Ok(answer));
+                }
+            }
+            Err((number, refusal)) => {
+                if confirmed(&seen[number]) {
+                    return (time, Err(refusal));
+                }
+            }
+        }
+        backoff.pause();
+    }
+}
+
+/// What of `give` counts in `slot`.
+fn returned(gauge: &Gauge, give: &[(u32, u64)], slot: u32) -> u64 {
+    give.iter().filter(|&&(taken, _)| taken <= slot && slot - taken <= gauge.reach()).map(|&(_, amount)| amount).sum()
+}
+
+/// Is the total as it was seen, and so the ring?
+fn confirmed(seen: &Seen<'_>) -> bool {
+    // The loads of the ring come before that of the total: if one of them read a later change, its release is seen here.
+    fence(Ordering::Acquire);
+    seeded_bug!("gauge-unconfirmed") || seen.gauge.total.load(Ordering::Relaxed) == seen.total.bits()
+}
+
+/// Changes the words of all gauges that give or take, or none.
+fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool {
+    let mut changes: SmallVec<[(&AtomicBits, MeterWord, MeterWord); 2 * FEW]> = SmallVec::new();
+    for ((Posting { gauge, give }, seen), &take) in postings.iter().zip(seen).zip(takes) {
+        let back = returned(gauge, give, seen.slot);
+        if take == 0 && back == 0 {
+            continue;
+        }
+        let after = seen.used.saturating_add(take);
+        let advanced = seen.total.changed(after, seen.slot);
+        changes.push((&*gauge.total, seen.total, advanced));
+        if gauge.ring.is_empty() || seeded_bug!("ring-forgotten") {
+            continue;
+        }
+        let mut slots: SmallVec<[(u32, u64, u64); 4]> = SmallVec::new();
+        slots.push((seen.slot, 0, take));
+        for &(slot, amount) in give.iter().filter(|&&(slot, _)| slot <= seen.slot && seen.slot - slot <= gauge.reach()) {
+            match slots.iter_mut().find(|(known, ..)| *known == slot) {
+                Some((_, back, _)) => *back += amount,
+                None => slots.push((slot, amount, 0)),
+            }
+        }
+        for (slot, back, take) in slots.into_iter().filter(|&(_, back, take)| back > 0 || take > 0) {
+            let cell = &gauge.ring[gauge.place(slot)];
+            let word = settled(cell);
+            // A word of an earlier slot lapsed long ago, and its place is free. One of a later slot is of a later total: the
+            // commit fails.
+            let used = if word.slot() == slot || seeded_bug!("place-not-cleared") { word.used() } else { 0 };
+            let used = used.saturating_sub(back).saturating_add(take);
+            changes.push((cell, word, word.changed(used, slot)));
+        }
+    }
+    match changes.as_slice() {
+        [] => true,
+        [(cell, old, new)] => {
+            // AcqRel: as for a draw, what was read before comes before, and the time with it.
+            cell.compare_exchange(old.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        }
+        _ if seeded_bug!("gauge-by-gauge") => changes.iter().all(|(cell, old, new)| {
+            cell.compare_exchange(old.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        }),
+        _ => {
+            changes.sort_unstable_by_key(|(cell, ..)| std::ptr::from_ref(*cell));
+            let entries = changes
+                .iter()
+                .map(|(cell, old, new)| Entry::new(cell, old.as_word(), new.as_word(), old.reserved_part()));
+            // SAFETY: the caller borrows every gauge, and those that go away do so through the epoch.
+            unsafe { commit::commit(entries) }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Accounts: the gauges of one key of one scope, as many as there is room for. What is not here is in the store.
+
+use super::amount::{DIMENSIONS, Quantities};
+use super::refusal::Tier;
+use super::store::StoreError;
+use crate::gauge::Gauges;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+const SHARDS: usize = 64;
+/// How many accounts a newcomer looks at, in each shard, for one that can go.
+const LOOKS: usize = 8;
+
+/// One key of one scope.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// The scope's place in the policy; families come after all scopes.
+    pub(crate) scope: usize,
+    pub(crate) key: String,
+    /// One for every limit of the scope.
+    pub(crate) gauges: Gauges,
+    /// The limits' amounts where they are the account's own, as a family's.
+    pub(crate) amounts: Option<Box<[u64]>>,
+    /// What open holds have set aside: for people to read. It follows the gauges, and never decides.
+    held: [AtomicU64; 5],
+    tier: AtomicU8,
+}
+
+impl Account {
+    pub(crate) fn new(scope: usize, key: String, gauges: Gauges, amounts: Option<Box<[u64]>>) -> Self {
+        Self { scope, key, gauges, amounts, held: Default::default(), tier: AtomicU8::new(0) }
+    }
+
+    pub(crate) fn held(&self) -> Quantities {
+        let mut held = Quantities::NONE;
+        for dimension in DIMENSIONS {
+            held[dimension] = self.held[dimension as usize].load(Ordering::Relaxed);
+        }
+        held
+    }
+
+    pub(crate) fn set_aside(&self, amounts: &Quantities) {
+        for (dimension, amount) in amounts.iter().filter(|&(_, amount)| amount > 0) {
+            self.held[dimension as usize].fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn no_longer_held(&self, amounts: &Quantities) {
+        for (dimension, amount) in amounts.iter().filter(|&(_, amount)| amount > 0) {
+            self.held[dimension as usize].fetch_sub(amount, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the tier, and returns the one before it.
+    pub(crate) fn enter(&self, tier: Tier) -> Tier {
+        // Read first: it seldom changes, and every call comes by.
+        let before = self.tier.load(Ordering::Relaxed);
+        let before = if before == tier as u8 { before } else { self.tier.swap(tier as u8, Ordering::Relaxed) };
+        match before {
+            0 => Tier::Full,
+            1 => Tier::Reduced,
+            _ => Tier::Blocked,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    accounts: HashMap<(usize, Arc<str>), Arc<Account>, ahash::RandomState>,
+    /// All keys of `accounts`, in the order in which they are looked at for one that can go.
+    round: VecDeque<(usize, Arc<str>)>,
+    /// How many went so far: what was read of the store before one went may be out of date.
+    gone: u64,
+}
+
+/// All accounts in memory.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    shards: Box<[RwLock<Shard>]>,
+    hasher: ahash::RandomState,
+    count: AtomicUsize,
+    cap: usize,
+}
+
+/// Why there is no account.
+pub(crate) enum NoAccount {
+    Full(usize),
+    Store(StoreError),
+}
+
+impl Accounts {
+    pub(crate) fn new(cap: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: ahash::RandomState::new(),
+            count: AtomicUsize::new(0),
+            cap,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn read(&self, shard: usize) -> RwLockReadGuard<'_, Shard> {
+        self.shards[shard].read().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn write(&self, shard: usize) -> RwLockWriteGuard<'_, Shard> {
+        self.shards[shard].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The account of `key`, made by `load` if it is not in memory. An account stays while somebody has it, so everything
+    /// that was done to one that went is in the store.
+    pub(crate) fn get(
+        &self,
+        scope: usize,
+        key: &str,
+        load: impl Fn() -> Result<Account, StoreError>,
+    ) -> Result<Arc<Account>, NoAccount> {
+        let place = self.hasher.hash_one((scope, key)) as usize % SHARDS;
+        let name: (usize, Arc<str>) = (scope, key.into());
+        loop {
+            let gone = {
+                let shard = self.read(place);
+                if let Some(account) = shard.accounts.get(&name) {
+                    return Ok(Arc::clone(account));
+                }
+                shard.gone
+            };
+            let account = Arc::new(load().map_err(NoAccount::Store)?);
+            if self.count.fetch_add(1, Ordering::Relaxed) >= self.cap && !self.make_room(place) {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                return Err(NoAccount::Full(self.cap));
+            }
+            let mut shard = self.write(place);
+            if let Some(known) = shard.accounts.get(&name) {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                return Ok(Arc::clone(known));
+            }
+            if shard.gone != gone {
+                // It may have been this one, after it was read and before it was changed again.
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            shard.accounts.insert(name.clone(), Arc::clone(&account));
+            shard.round.push_back(name);
+            return Ok(account);
+        }
+    }
+
+    /// Lets one account go that nobody has. Looks at a few in every shard, so that a newcomer is refused in the same time
+    /// at any cap.
+    fn make_room(&self, first: usize) -> bool {
+        (0..SHARDS).any(|step| {
+            let mut shard = self.write((first + step) % SHARDS);
+            (0..LOOKS).any(|_| {
+                let Some(name) = shard.round.pop_front() else { return false };
+                // Nobody can get one while the shard is locked.
+                let idle = shard.accounts.get(&name).is_some_and(|account| Arc::strong_count(account) == 1);
+                if idle {
+                    // Acquire: pairs with the release by which the last one that had it let go, so that whatever it wrote to
+                    // the store is there for the next to read.
+                    fence(Ordering::Acquire);
+                    shard.accounts.remove(&name);
+                    shard.gone += 1;
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                } else {
+                    shard.round.push_back(name);
+                }
+                idle
+            })
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Open holds: by id, and by when they expire.
+
+use super::account::Account;
+use super::record::{HoldState, Millis};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const SHARDS: usize = 64;
+
+/// One hold. Whoever changes it has its lock until the change is durable, so operations on one hold come one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Cell(Mutex<Option<Live>>);
+
+/// A hold in memory. `None` in its cell: it was refused, or nobody knows it any more; look again.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) state: HoldState,
+    pub(crate) accounts: Vec<Arc<Account>>,
+    /// Handles that give it back when the last of them is dropped.
+    pub(crate) handles: usize,
+    /// Somebody keeps only its name, to settle it later: no handle's end gives it back.
+    pub(crate) detached: bool,
+    /// When it is looked at, to see whether its time is over: its deadline, or one that it had before.
+    pub(crate) looked_at: Millis,
+}
+
+impl Cell {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Live>> {
+        // A panic in a store's or a clock's code leaves the state as it was before the operation.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<Live>>> {
+        match self.0.try_lock() {
+            Ok(live) => Some(live),
+            Err(std::sync::TryLockError::Poisoned(live)) => Some(live.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+type Shard = Mutex<HashMap<String, Arc<Cell>, ahash::RandomState>>;
+
+/// All holds that somebody may change.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    shards: Box<[Shard]>,
+    hasher: ahash::RandomState,
+    count: AtomicUsize,
+    cap: usize,
+    /// When each expires at the earliest.
+    deadlines: Mutex<BTreeSet<(Millis, String)>>,
+    /// The first of them, so that looking costs a load.
+    next: AtomicU64,
+}
+
+impl Holds {
+    pub(crate) fn new(cap: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: ahash::RandomState::new(),
+            count: AtomicUsize::new(0),
+            cap,
+            deadlines: Mutex::default(),
+            next: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn cap(&self) -> usize {
+        self.cap
+    }
+
+    fn shard(&self, id: &str) -> MutexGuard<'_, HashMap<String, Arc<Cell>, ahash::RandomState>> {
+        let shard = &self.shards[self.hasher.hash_one(id) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Cell>> {
+        self.shard(id).get(id).cloned()
+    }
+
+    /// Puts `cell`, whose lock the caller has, under `id`. The one that is there already instead, if there is one; `None` when
+    /// there is no room, unless it is `due` anyway.
+    pub(crate) fn claim(&self, id: &str, cell: &Arc<Cell>, due: bool) -> Option<Result<(), Arc<Cell>>> {
+        match self.shard(id).entry(id.to_owned()) {
+            Entry::Occupied(known) => Some(Err(Arc::clone(known.get()))),
+            Entry::Vacant(place) => {
+                if self.count.fetch_add(1, Ordering::Relaxed) >= self.cap && !due {
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                    return None;
+                }
+                place.insert(Arc::clone(cell));
+                Some(Ok(()))
+            }
+        }
+    }
+
+    /// Takes `cell` away from `id`, if it is still there.
+    pub(crate) fn remove(&self, id: &str, cell: &Arc<Cell>) {
+        let mut shard = self.shard(id);
+        if shard.get(id).is_some_and(|known| Arc::ptr_eq(known, cell)) {
+            shard.remove(id);
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks at `id` at `deadline`.
+    pub(crate) fn expires(&self, deadline: Millis, id: &str) {
+        let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
+        deadlines.insert((deadline, id.to_owned()));
+        self.next.fetch_min(deadline, Ordering::Release);
+    }
+
+    /// Does not look at `id` at `deadline`.
+    pub(crate) fn ended(&self, deadline: Millis, id: &str) {
+        let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
+        // `next` may now be too early, which costs the next caller a look.
+        deadlines.remove(&(deadline, id.to_owned()));
+    }
+
+    /// Up to `most` holds to look at, since their time may be over at `now`.
+    pub(crate) fn due(&self, now: Millis, most: usize) -> Vec<String> {
+        // Acquire: pairs with the release in `expires`; a deadline that this thread knows of is seen.
+        if now < self.next.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = Vec::new();
+        while due.len() < most && deadlines.first().is_some_and(|&(deadline, _)| deadline <= now) {
+            due.extend(deadlines.pop_first().map(|(_, id)| id));
+        }
+        let next = deadlines.first().map_or(u64::MAX, |&(deadline, _)| deadline);
+        self.next.store(next, Ordering::Release);
+        due
+    }
+}
