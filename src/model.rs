@@ -1,6 +1,7 @@
 //! What models of the real code need beyond the public interface. Exists under `--cfg tollgate_loom` and
 //! `--cfg tollgate_shuttle` only.
 
+use crate::gauge::{Gauges, Posting, Start, Takes, post};
 use crate::key::Key;
 use crate::limiter::{InFlight, LimitSet, Limiter, Pools};
 use crate::plan::Plan;
@@ -165,6 +166,69 @@ impl Refundable {
     /// Buckets in use.
     pub fn buckets(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// Gauges of budgets, with slots of 10 ns.
+#[derive(Debug)]
+pub struct Meters<C> {
+    gauges: Gauges,
+    clock: C,
+    most: u64,
+}
+
+impl<C: Clock> Meters<C> {
+    /// `count` gauges that hold up to `most` in the current slot and `reach` before it.
+    pub fn new(count: usize, reach: u32, most: u64, clock: C) -> Self {
+        let gauges = Gauges::new((0..count).map(|_| Start { reach, slot: 0, used: Vec::new() }));
+        Self { gauges, clock, most }
+    }
+
+    /// Takes from each of these gauges, if all have room. Says in which slot.
+    pub fn take(&self, takes: &[(usize, u64)]) -> Option<u32> {
+        self.post(takes.iter().map(|&(gauge, amount)| (gauge, 0, 0, amount)).collect())
+    }
+
+    /// Gives back what was taken from these gauges in `slot`.
+    pub fn give(&self, gives: &[(usize, u64)], slot: u32) {
+        self.post(gives.iter().map(|&(gauge, amount)| (gauge, slot, amount, 0)).collect());
+    }
+
+    fn post(&self, changes: Vec<(usize, u32, u64, u64)>) -> Option<u32> {
+        let posting = |&(gauge, slot, amount, _): &(usize, u32, u64, u64)| Posting {
+            gauge: self.gauges.gauge(gauge),
+            give: (amount > 0).then_some((slot, amount)).into_iter().collect(),
+        };
+        let postings: Vec<_> = changes.iter().map(posting).collect();
+        let (_, taken) = post(
+            &postings,
+            || self.clock.now(),
+            |_, now| u32::try_from(now / 10).expect("models are short"),
+            |_, seen| {
+                for (number, (seen, change)) in seen.iter().zip(&changes).enumerate() {
+                    if change.3 > 0 && seen.used + change.3 > self.most {
+                        return Err((number, ()));
+                    }
+                }
+                Ok((changes.iter().map(|change| change.3).collect::<Takes>(), seen[0].slot))
+            },
+        );
+        taken.ok()
+    }
+
+    /// What counts in a gauge now.
+    pub fn used(&self, gauge: usize) -> u64 {
+        let posting = [Posting { gauge: self.gauges.gauge(gauge), give: Default::default() }];
+        let slot = |_: usize, now: &u64| u32::try_from(now / 10).expect("models are short");
+        let look = |_: &u64, seen: &[crate::gauge::Seen<'_>]| {
+            Ok::<_, (usize, ())>(([0].into_iter().collect::<Takes>(), seen[0].used))
+        };
+        post(&posting, || self.clock.now(), slot, look).1.expect("nothing refuses")
+    }
+
+    /// Checks every gauge; panics with what is wrong.
+    pub fn audit(&self) {
+        (0..self.gauges.len()).for_each(|number| self.gauges.gauge(number).audit());
     }
 }
 

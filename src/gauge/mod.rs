@@ -20,50 +20,62 @@
 mod word;
 
 use crate::commit::{self, Entry};
-use crate::sync::{AtomicBits, Ordering, fence, seeded_bug};
+use crate::sync::{AtomicBits, MODEL, Ordering, fence, seeded_bug};
 use crate::table::draw::Backoff;
 use crossbeam_epoch as epoch;
-use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use word::MeterWord;
 
 /// Gauges are changed a few at a time.
 const FEW: usize = 8;
 
 /// What was used of one limit by one account.
-#[derive(Debug)]
-pub(crate) struct Gauge {
-    total: CachePadded<AtomicBits>,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gauge<'g> {
+    total: &'g AtomicBits,
     /// One word for every slot that counts; none if only the current one does.
-    ring: Box<[AtomicBits]>,
+    ring: &'g [AtomicBits],
 }
 
-impl Gauge {
-    /// A gauge at `slot`, in whose window the current slot and `reach` slots before it count.
-    pub(crate) fn new(reach: u32, slot: u32) -> Self {
-        let places = if reach == 0 { 0 } else { reach + 1 };
-        Self {
-            total: CachePadded::new(AtomicBits::new(MeterWord::new(0, slot).bits())),
-            ring: (0..places).map(|_| AtomicBits::new(MeterWord::new(0, 0).bits())).collect(),
-        }
-    }
+/// How a gauge begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// How many slots before the current one count.
+    pub(crate) reach: u32,
+    /// The slot it is in.
+    pub(crate) slot: u32,
+    /// What was used already: slots, each once, with amounts.
+    pub(crate) used: Vec<(u32, u64)>,
+}
 
-    /// A gauge at `slot`, in which `used` was used: (slot, amount), each slot once.
-    pub(crate) fn holding(reach: u32, slot: u32, used: &[(u32, u64)]) -> Self {
-        let newest = used.iter().map(|&(slot, _)| slot).fold(slot, u32::max);
-        let mut gauge = Self::new(reach, newest);
-        let mut sum: u64 = 0;
-        for &(slot, amount) in used.iter().filter(|&&(slot, _)| newest - slot <= reach) {
-            sum = sum.saturating_add(amount);
-            if reach > 0 {
-                let place = gauge.place(slot);
-                gauge.ring[place] = AtomicBits::new(MeterWord::new(amount, slot).bits());
-            }
+impl Start {
+    /// The total, and the ring.
+    fn words(&self) -> impl Iterator<Item = MeterWord> {
+        let newest = self.used.iter().map(|&(slot, _)| slot).fold(self.slot, u32::max);
+        let counting = self.used.iter().filter(|&&(slot, _)| newest - slot <= self.reach);
+        let sum = counting.clone().fold(0_u64, |sum, &(_, amount)| sum.saturating_add(amount));
+        let places = if self.reach == 0 { 0 } else { self.reach as usize + 1 };
+        let mut ring = vec![MeterWord::new(0, 0); places];
+        for &(slot, amount) in counting.filter(|_| places > 0) {
+            ring[slot as usize % places] = MeterWord::new(amount, slot);
         }
-        gauge.total = CachePadded::new(AtomicBits::new(MeterWord::new(sum, newest).bits()));
-        gauge
+        std::iter::once(MeterWord::new(sum, newest)).chain(ring)
+    }
+}
+
+impl Gauge<'_> {
+    /// Checks what holds when nobody writes: the total is what the ring adds up to.
+    #[cfg(any(test, tollgate_loom, tollgate_shuttle))]
+    pub(crate) fn audit(&self) {
+        let total = settled(self.total);
+        if self.reach() > 0 {
+            let counts = |word: &MeterWord| {
+                word.slot() <= total.slot() && total.slot() - word.slot() <= self.reach()
+            };
+            let sum: u64 = self.ring.iter().map(settled).filter(counts).map(|word| word.used()).sum();
+            assert_eq!(total.used(), sum, "the total and the ring's sum in slot {}", total.slot());
+        }
     }
 
     fn reach(&self) -> u32 {
@@ -118,36 +130,51 @@ fn settled(cell: &AtomicBits) -> MeterWord {
     }
 }
 
-/// Gauges that go away together, once no commit of another thread can touch them.
+/// Gauges that go away together, once no commit of another thread can touch them. Their words lie together, since they are
+/// changed together.
 #[derive(Debug)]
-pub(crate) struct Gauges(ManuallyDrop<Box<[Gauge]>>);
-
-impl Gauges {
-    pub(crate) fn new(gauges: impl IntoIterator<Item = Gauge>) -> Self {
-        Self(ManuallyDrop::new(gauges.into_iter().collect()))
-    }
+pub(crate) struct Gauges {
+    words: ManuallyDrop<Box<[AtomicBits]>>,
+    /// Where each gauge's words begin, and where the last one's end.
+    bounds: Box<[u32]>,
 }
 
-impl Deref for Gauges {
-    type Target = [Gauge];
-    fn deref(&self) -> &[Gauge] {
-        &self.0
+impl Gauges {
+    pub(crate) fn new(starts: impl IntoIterator<Item = Start>) -> Self {
+        let (mut words, mut bounds) = (Vec::new(), vec![0]);
+        for start in starts {
+            words.extend(start.words().map(|word| AtomicBits::new(word.bits())));
+            bounds.push(u32::try_from(words.len()).expect("a few gauges of at most 62 words"));
+        }
+        Self { words: ManuallyDrop::new(words.into()), bounds: bounds.into() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    pub(crate) fn gauge(&self, number: usize) -> Gauge<'_> {
+        let words = &self.words[self.bounds[number] as usize..self.bounds[number + 1] as usize];
+        Gauge { total: &words[0], ring: &words[1..] }
     }
 }
 
 impl Drop for Gauges {
     fn drop(&mut self) {
         // SAFETY: taken once, and not used afterwards.
-        let gauges = unsafe { ManuallyDrop::take(&mut self.0) };
-        // Another thread may still be helping a commit that spans these and other gauges.
-        epoch::pin().defer(move || drop(gauges));
+        let words = unsafe { ManuallyDrop::take(&mut self.words) };
+        // Another thread may still be helping a commit that spans these and other gauges. (A model's threads share all of
+        // them to their end, and its atomics must end with their execution.)
+        if !MODEL {
+            epoch::pin().defer(move || drop(words));
+        }
     }
 }
 
 /// What one operation does to one gauge.
 #[derive(Debug)]
 pub(crate) struct Posting<'g> {
-    pub(crate) gauge: &'g Gauge,
+    pub(crate) gauge: Gauge<'g>,
     /// What is given back, and the slot in which it was taken. Where that counts no more, nothing is.
     pub(crate) give: SmallVec<[(u32, u64); 2]>,
 }
@@ -155,7 +182,7 @@ pub(crate) struct Posting<'g> {
 /// A gauge as it was judged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen<'g> {
-    gauge: &'g Gauge,
+    gauge: Gauge<'g>,
     total: MeterWord,
     /// The current slot.
     pub(crate) slot: u32,
@@ -189,14 +216,14 @@ pub(crate) fn post<'g, T, A, R>(
     let mut backoff = Backoff::default();
     loop {
         let totals: SmallVec<[MeterWord; FEW]> =
-            postings.iter().map(|posting| settled(&posting.gauge.total)).collect();
+            postings.iter().map(|posting| settled(posting.gauge.total)).collect();
         // After the words, so that no slot in them is later than the time.
         let time = now();
         let seen: SmallVec<[Seen<'g>; FEW]> = postings
             .iter()
             .zip(&totals)
             .enumerate()
-            .map(|(number, (Posting { gauge, give }, &total))| {
+            .map(|(number, (&Posting { gauge, ref give }, &total))| {
                 let slot = slot_of(number, &time).max(total.slot());
                 let used = gauge.counting(total, slot).saturating_sub(returned(gauge, give, slot));
                 Seen { gauge, total, slot, used }
@@ -219,7 +246,7 @@ pub(crate) fn post<'g, T, A, R>(
 }
 
 /// What of `give` counts in `slot`.
-fn returned(gauge: &Gauge, give: &[(u32, u64)], slot: u32) -> u64 {
+fn returned(gauge: Gauge<'_>, give: &[(u32, u64)], slot: u32) -> u64 {
     give.iter().filter(|&&(taken, _)| taken <= slot && slot - taken <= gauge.reach()).map(|&(_, amount)| amount).sum()
 }
 
@@ -233,14 +260,14 @@ fn confirmed(seen: &Seen<'_>) -> bool {
 /// Changes the words of all gauges that give or take, or none.
 fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool {
     let mut changes: SmallVec<[(&AtomicBits, MeterWord, MeterWord); 2 * FEW]> = SmallVec::new();
-    for ((Posting { gauge, give }, seen), &take) in postings.iter().zip(seen).zip(takes) {
+    for ((&Posting { gauge, ref give }, seen), &take) in postings.iter().zip(seen).zip(takes) {
         let back = returned(gauge, give, seen.slot);
         if take == 0 && back == 0 {
             continue;
         }
         let after = seen.used.saturating_add(take);
         let advanced = seen.total.changed(after, seen.slot);
-        changes.push((&*gauge.total, seen.total, advanced));
+        changes.push((gauge.total, seen.total, advanced));
         if gauge.ring.is_empty() || seeded_bug!("ring-forgotten") {
             continue;
         }

@@ -7,7 +7,7 @@ use super::policy::SpendPolicy;
 use super::record::{FAMILY, Millis};
 use super::store::{Store, StoreError};
 use super::window::Window;
-use crate::gauge::{Gauge, Gauges};
+use crate::gauge::{Gauges, Start};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A family's limits, in the order in which stores number them.
@@ -98,7 +98,7 @@ impl Limits {
                 .filter(|usage| usage.limit == number)
                 .map(|usage| (usage.slot, usage.used))
                 .collect();
-            Gauge::holding(window.reach(), window.slot(now), &used)
+            Start { reach: window.reach(), slot: window.slot(now), used }
         });
         let gauges = Gauges::new(gauges);
         let amounts = (scope == self.family()).then(|| {

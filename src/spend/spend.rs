@@ -534,7 +534,7 @@ impl Inner {
                     .iter()
                     .filter(|(_, amounts)| amounts[line.dimension] > 0)
                     .map(|(at, amounts)| (line.window.slot(*at), amounts[line.dimension]));
-                Posting { gauge: &gauged.accounts[at].gauges[limit], give: give.collect() }
+                Posting { gauge: gauged.accounts[at].gauges.gauge(limit), give: give.collect() }
             })
             .collect()
     }

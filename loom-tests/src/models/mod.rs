@@ -2,6 +2,7 @@
 
 mod commit;
 mod draw;
+mod gauge;
 mod insert;
 mod pools;
 mod rebuild;
@@ -10,7 +11,7 @@ mod refund;
 use crate::explore::Model;
 
 pub fn all() -> Vec<Model> {
-    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS, refund::MODELS, pools::MODELS]
+    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS, refund::MODELS, pools::MODELS, gauge::MODELS]
         .into_iter()
         .flatten()
         .copied()
