@@ -26,6 +26,8 @@ use crossbeam_epoch as epoch;
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
 use word::MeterWord;
+#[cfg(feature = "spend")]
+pub(crate) use word::COUNTABLE;
 
 /// Gauges are changed a few at a time.
 const FEW: usize = 8;
@@ -95,13 +97,14 @@ impl Gauge<'_> {
         if past > self.reach() {
             return 0;
         }
-        let oldest = slot - self.reach();
+        let oldest = slot.saturating_sub(self.reach());
         let lapsed = self.ring.iter().map(settled).filter(|word| {
             word.slot() < oldest && word.slot() + self.reach() >= total.slot()
         });
         total.used().saturating_sub(lapsed.map(|word| word.used()).sum())
     }
 
+    #[cfg(feature = "spend")]
     /// The earliest slot after which at least `much` of what counts in `slot` has lapsed with it and the slots before it.
     fn frees(&self, total: MeterWord, slot: u32, much: u64) -> Option<u32> {
         if self.ring.is_empty() {
@@ -191,6 +194,7 @@ pub(crate) struct Seen<'g> {
 }
 
 impl Seen<'_> {
+    #[cfg(feature = "spend")]
     /// The slot with whose lapse at least `much` of what is used has lapsed; `None` if there is not so much.
     pub(crate) fn frees(&self, much: u64) -> Option<u32> {
         self.gauge.frees(self.total, self.slot, much)
@@ -265,7 +269,7 @@ fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool 
         if take == 0 && back == 0 {
             continue;
         }
-        let after = seen.used.saturating_add(take);
+        let after = seen.used.saturating_add(take); // judgements keep to what is countable
         let advanced = seen.total.changed(after, seen.slot);
         changes.push((gauge.total, seen.total, advanced));
         if gauge.ring.is_empty() || seeded_bug!("ring-forgotten") {

@@ -7,11 +7,8 @@ use super::policy::Tiers;
 use super::record::Millis;
 use super::refusal::{Reason, Refusal, Tier, TierCause};
 use super::window::Window;
-use crate::gauge::{Seen, Takes};
+use crate::gauge::{COUNTABLE, Seen, Takes};
 use std::sync::Arc;
-
-/// What no sum may exceed, so that stores can keep it in 64 bits with a sign.
-pub(crate) const COUNTABLE: u64 = i64::MAX as u64;
 
 /// The gauges of a call: each a limit of an account, in the order of the path and of the policy.
 #[derive(Debug)]

@@ -76,11 +76,11 @@ pub struct Tiers {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReducedProfile {
-    pub(crate) max_steps: Option<u64>,
-    pub(crate) subagents: Option<bool>,
-    pub(crate) model: Option<String>,
+    pub max_steps: Option<u64>,
+    pub subagents: Option<bool>,
+    pub model: Option<String>,
     /// `{reset}` is replaced
-    pub(crate) banner: Option<String>,
+    pub banner: Option<String>,
 }
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("x")]

@@ -125,6 +125,7 @@ impl fmt::Display for Refusal {
         match self.retry_after {
             Some(wait) => write!(f, "; retry after {}.{:03}s", wait / 1_000, wait % 1_000),
             None if self.reason == Reason::Impossible => Ok(()),
+            None if *held > 0 => write!(f, "; only what others give back makes room"),
             None => write!(f, "; no wait helps"),
         }
     }

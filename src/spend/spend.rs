@@ -499,9 +499,15 @@ impl Inner {
         let gauged = Gauged::new(&self.limits, &accounts);
         let postings = self.postings(&gauged, &[]);
         let held = accounts[0].held();
-        let (now, seen) = post(&postings, || self.now(), slots(&gauged), |_, seen| {
+        let (_, seen) = post(&postings, || self.now(), slots(&gauged), |_, seen| {
             let takes = seen.iter().map(|_| 0).collect();
-            Ok::<_, (usize, ())>((takes, seen.iter().map(|seen| (seen.slot, seen.used)).collect::<Vec<_>>()))
+            // A window that rolls is freer when the oldest of what was used has lapsed, every other when it ends.
+            let first = |number: usize, seen: &crate::gauge::Seen<'_>| match gauged.line(number).window {
+                Window::Rolling { .. } => seen.frees(1),
+                _ => Some(seen.slot),
+            };
+            let status = seen.iter().enumerate().map(|(number, seen)| (first(number, seen), seen.used));
+            Ok::<_, (usize, ())>((takes, status.collect::<Vec<_>>()))
         });
         let seen = seen.unwrap_or_default(); // nothing refuses
         Ok(seen
@@ -516,7 +522,7 @@ impl Inner {
                     limit: (line.amount != u64::MAX).then_some(line.amount),
                     spent: used - held,
                     held,
-                    resets_at: line.window.lapses(slot.saturating_sub(line.window.reach())).filter(|&at| at > now),
+                    resets_at: slot.and_then(|slot| line.window.lapses(slot)),
                 }
             })
             .collect())

@@ -42,16 +42,24 @@ pub enum Period {
 
 impl Window {
     /// The slot in which `at` lies: below 2^28.
-    pub fn slot(&self, _at: Millis) -> u32 {
-        todo!()
+    pub fn slot(&self, at: Millis) -> u32 {
+        match self {
+            Window::Rolling { length } => (at / (length / 60)) as u32,
+            Window::Fixed { length, anchor } => ((at - anchor % length) / length) as u32,
+            _ => 0,
+        }
     }
     /// The first instant of a slot.
     pub fn starts(&self, _slot: u32) -> Millis {
         todo!()
     }
     /// The first instant at which what was used in `slot` does not count any more; `None` for never.
-    pub fn lapses(&self, _slot: u32) -> Option<Millis> {
-        todo!()
+    pub fn lapses(&self, slot: u32) -> Option<Millis> {
+        match self {
+            Window::Rolling { length } => Some(u64::from(slot + 61) * (length / 60)),
+            Window::Fixed { length, anchor } => Some(u64::from(slot + 1) * length + anchor % length),
+            _ => None,
+        }
     }
     /// How many slots before the current one count too.
     pub fn reach(&self) -> u32 {

@@ -1,0 +1,175 @@
+//! Many threads: never more than the limits, and nothing lost.
+
+use crate::support::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tollgate::spend::*;
+
+#[test]
+fn eight_threads_at_one_limit_take_exactly_what_there_is() {
+    for round in 0..20 {
+        let store = MemoryStore::new();
+        let spend = open_on(&store, shared([Limit::cost(1_000, rolling(HOUR)), Limit::calls(150, Window::Lifetime)]), &ManualWallClock::at(START));
+        let each = if round % 2 == 0 { cost(10).calls(1) } else { cost(3).calls(1) };
+        let admitted: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        (0..60)
+                            .filter(|_| {
+                                let Ok(hold) = spend.hold(&Call::new(), &each) else { return false };
+                                hold.settle(&each).unwrap();
+                                true
+                            })
+                            .count()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(admitted, if round % 2 == 0 { 100 } else { 150 });
+        balances(&store);
+    }
+}
+
+/// Says so when it goes.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn while_time_passes_no_window_ever_holds_more_than_its_limit() {
+    let clock = ManualWallClock::at(START);
+    let store = MemoryStore::new();
+    let spend = open_on(&store, shared([Limit::cost(100, rolling(MINUTE)), Limit::cost(400, rolling(10 * MINUTE))]), &clock);
+    let admitted: std::sync::Mutex<Vec<(Millis, u64)>> = std::sync::Mutex::default();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4_i64)
+            .map(|thread| {
+                let (spend, admitted) = (&spend, &admitted);
+                scope.spawn(move || {
+                    for call in 0..3_000_i64 {
+                        let amount = 1 + (call * 7 + thread) % 9;
+                        if let Ok(hold) = spend.hold(&Call::new(), &cost(amount)) {
+                            if call % 3 == 0 {
+                                drop(hold);
+                            } else {
+                                let at = hold.settle(&cost(amount)).unwrap().at;
+                                admitted.lock().unwrap().push((at, amount.unsigned_abs()));
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (clock, done) = (&clock, &done);
+        let _done = Done(done); // even if a worker fails
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                clock.advance(7);
+                std::thread::yield_now();
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+    let admitted = admitted.into_inner().unwrap();
+    assert!(admitted.len() > 100);
+    balances(&store);
+    // A hold counts from when it was made, which is at or before its settlement, and the clock moved little between the two:
+    // the ledger's own instants are what must fit.
+    for (limit, window) in [(0, MINUTE), (1, 10 * MINUTE)] {
+        let status = &spend.status("all", "").unwrap()[limit];
+        assert!(status.spent + status.held <= status.limit.unwrap());
+        assert_eq!(status.window, rolling(window));
+    }
+}
+
+#[test]
+fn many_threads_over_overlapping_scopes_lose_nothing() {
+    let store = MemoryStore::new();
+    let clock = ManualWallClock::at(START);
+    let spend = open_on(&store, four_scopes().ttl(Duration::from_secs(60)), &clock);
+    let spent = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let (spend, spent) = (&spend, &spent);
+            scope.spawn(move || {
+                for step in 0..300_u64 {
+                    let (run, user) = ((thread * 300 + step) / 7, (thread + step) % 5);
+                    let call = Call::new().scope("run", format!("r{run}")).scope("user", format!("u{user}")).scope("team", "t");
+                    let amount = 1_000 + (step * 13) % 5_000;
+                    let Ok(hold) = spend.hold(&call, &cost(amount as i64).tokens(100).calls(1).seconds(1)) else { continue };
+                    match step % 4 {
+                        0 => drop(hold),
+                        1 => {
+                            hold.charge(&cost(500)).unwrap();
+                            hold.settle(&cost(amount as i64)).unwrap();
+                            spent.fetch_add(amount + 500, Ordering::Relaxed);
+                        }
+                        _ => {
+                            hold.settle(&cost(amount as i64 / 2)).unwrap();
+                            spent.fetch_add(amount / 2, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let spent = spent.into_inner();
+    balances(&store);
+    assert_eq!(used(&spend, "team", "t", 0), (spent, 0));
+    assert_eq!(used(&spend, "global", "", 0), (spent, 0));
+    let users: u64 = (0..5).map(|user| used(&spend, "user", &format!("u{user}"), 1).0).sum();
+    assert_eq!(users, spent);
+    drop(spend);
+    let spend = open_on(&store, four_scopes(), &clock);
+    assert_eq!(used(&spend, "global", "", 0), (spent, 0), "memory and store agree");
+}
+
+#[test]
+fn of_many_callers_with_one_id_one_makes_the_hold_and_all_have_it() {
+    for _ in 0..50 {
+        let spend = open(money(1_000), &ManualWallClock::at(START));
+        let made: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let hold = spend.hold(&Call::new().id("one"), &cost(300)).unwrap();
+                        let made = usize::from(!hold.is_replayed());
+                        hold.detach();
+                        made
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(made, 1);
+        assert_eq!(used(&spend, "all", "", 0), (0, 300));
+    }
+}
+
+#[test]
+fn of_a_settlement_a_release_and_an_expiry_at_once_one_counts() {
+    for _ in 0..100 {
+        let clock = ManualWallClock::at(START);
+        let store = MemoryStore::new();
+        let spend = open_on(&store, money(1_000).ttl(Duration::from_secs(60)).on_expiry(OnExpiry::Released), &clock);
+        let name = spend.hold(&Call::new().id("one"), &cost(300)).unwrap().detach();
+        std::thread::scope(|scope| {
+            scope.spawn(|| spend.settle(&name, &cost(200)));
+            scope.spawn(|| spend.release(&name));
+            scope.spawn(|| {
+                clock.advance(60_000);
+                spend.expire_due();
+            });
+        });
+        balances(&store);
+        let (spent, held) = used(&spend, "all", "", 0);
+        assert!(held == 0 && (spent == 0 || spent == 200), "{spent} spent, {held} held");
+    }
+}

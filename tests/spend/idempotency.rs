@@ -1,0 +1,140 @@
+//! The same id with the same input gets the same answer.
+
+use crate::support::*;
+use std::time::Duration;
+use tollgate::spend::*;
+
+#[test]
+fn the_same_call_under_an_id_is_one_hold() {
+    let spend = open(money(100), &ManualWallClock::at(START));
+    let call = Call::new().id("request-1");
+    let first = spend.hold(&call, &cost(60)).unwrap();
+    let again = spend.hold(&call, &cost(60)).unwrap();
+    assert!(!first.is_replayed() && again.is_replayed());
+    assert_eq!((first.name(), first.decision()), (again.name(), again.decision()));
+    assert_eq!(used(&spend, "all", "", 0), (0, 60));
+    drop(again);
+    assert_eq!(used(&spend, "all", "", 0), (0, 60), "the first caller still has it");
+    drop(first);
+    assert_eq!(used(&spend, "all", "", 0), (0, 0));
+}
+
+#[test]
+fn another_call_under_the_id_is_a_conflict() {
+    let policy = SpendPolicy::new().scope(Scope::keyed("user").limit(Limit::cost(100, Window::Lifetime)));
+    let spend = open(policy, &ManualWallClock::at(START));
+    let call = |user: &str| Call::new().scope("user", user).id("request-1");
+    let hold = spend.hold(&call("alice"), &cost(60)).unwrap();
+    assert!(matches!(spend.hold(&call("alice"), &cost(61)), Err(SpendError::Conflict { .. })));
+    assert!(matches!(spend.hold(&call("bob"), &cost(60)), Err(SpendError::Conflict { .. })));
+    let up_to = spend.hold_up_to(&call("alice"), &cost(60), &cost(1));
+    assert!(matches!(up_to, Err(SpendError::Conflict { .. })));
+    hold.settle(&cost(1)).unwrap();
+    assert!(matches!(spend.hold(&call("bob"), &cost(60)), Err(SpendError::Conflict { .. })), "nor when it is over");
+    assert_eq!(used(&spend, "user", "bob", 0), (0, 0));
+}
+
+#[test]
+fn a_denial_is_an_answer_too_even_when_there_is_room_by_now_and_after_a_restart() {
+    let clock = ManualWallClock::at(START);
+    let store = MemoryStore::new();
+    let spend = open_on(&store, money(100), &clock);
+    let blocker = spend.hold(&Call::new(), &cost(100)).unwrap();
+    let call = Call::new().id("request-1");
+    let first = refusal(spend.hold(&call, &cost(10)));
+    drop(blocker);
+    assert_eq!(refusal(spend.hold(&call, &cost(10))), first);
+    drop(spend);
+    let spend = open_on(&store, money(100), &clock);
+    assert_eq!(refusal(spend.hold(&call, &cost(10))), first);
+    assert!(matches!(spend.hold(&call, &cost(11)), Err(SpendError::Conflict { .. })));
+    spend.hold(&Call::new().id("request-2"), &cost(10)).unwrap().release().unwrap();
+}
+
+#[test]
+fn a_refused_call_without_an_id_leaves_nothing_behind() {
+    let store = Fragile::new(MemoryStore::new());
+    let spend = open_on(&store, money(10), &ManualWallClock::at(START));
+    for _ in 0..100 {
+        refusal(spend.hold(&Call::new(), &cost(11)));
+    }
+    assert_eq!(store.writes.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(spend.books().unwrap(), []);
+    assert_eq!(spend.open_holds(), 0);
+}
+
+#[test]
+fn a_settled_call_that_is_asked_for_again_says_so() {
+    let clock = ManualWallClock::at(START);
+    let store = MemoryStore::new();
+    let call = Call::new().id("request-1");
+    let settlement = {
+        let spend = open_on(&store, money(100), &clock);
+        spend.hold(&call, &cost(60)).unwrap().settle(&cost(50)).unwrap()
+    };
+    let spend = open_on(&store, money(100), &clock);
+    let again = spend.hold(&call, &cost(60)).unwrap();
+    assert!(again.is_replayed());
+    assert_eq!(again.settlement(), Some(settlement));
+    assert_eq!(again.settle(&cost(50)).unwrap(), settlement);
+    assert!(matches!(again.settle(&cost(51)), Err(SpendError::Conflict { .. })));
+    drop(again);
+    assert_eq!(used(&spend, "all", "", 0), (50, 0));
+}
+
+#[test]
+fn a_hold_that_a_dead_process_left_is_found_again_by_its_id() {
+    let clock = ManualWallClock::at(START);
+    let store = MemoryStore::new();
+    let call = Call::new().id("request-1");
+    let before = {
+        let spend = open_on(&store, money(100), &clock);
+        let hold = spend.hold(&call, &cost(60)).unwrap();
+        let name = hold.name().clone();
+        std::mem::forget(hold);
+        name
+    };
+    let spend = open_on(&store, money(100), &clock);
+    assert_eq!(used(&spend, "all", "", 0), (0, 60), "open holds still count");
+    let hold = spend.hold(&call, &cost(60)).unwrap();
+    assert!(hold.is_replayed());
+    assert_eq!(*hold.name(), before);
+    hold.settle(&cost(10)).unwrap();
+    assert_eq!(used(&spend, "all", "", 0), (10, 0));
+}
+
+#[test]
+fn steps_under_ids_of_their_own_change_things_once() {
+    let clock = ManualWallClock::at(START);
+    let store = MemoryStore::new();
+    let spend = open_on(&store, money(100), &clock);
+    let hold = spend.hold(&Call::new().id("run"), &cost(10)).unwrap();
+    let granted = hold.extend_as("step-1", &cost(20)).unwrap();
+    hold.charge_as("chunk-1", &cost(5)).unwrap();
+    let refused = hold.extend_as("step-2", &cost(71)).unwrap_err();
+    let name = hold.detach();
+    drop(spend);
+    let spend = open_on(&store, money(100), &clock);
+    let hold = spend.resume(&name).unwrap();
+    assert_eq!(hold.extend_as("step-1", &cost(20)).unwrap(), granted);
+    hold.charge_as("chunk-1", &cost(5)).unwrap();
+    assert_eq!(hold.extend_as("step-2", &cost(71)).unwrap_err(), refused);
+    assert!(matches!(hold.extend_as("step-1", &cost(21)), Err(SpendError::Conflict { .. })));
+    assert!(matches!(hold.charge_as("step-1", &cost(20)), Err(SpendError::Conflict { .. })));
+    assert_eq!(used(&spend, "all", "", 0), (5, 25));
+    assert_eq!(hold.settle(&cost(20)).unwrap().used[Dimension::Cost], 25);
+}
+
+#[test]
+fn answers_are_forgotten_after_the_time_that_the_policy_states() {
+    let clock = ManualWallClock::at(START);
+    let spend = open(money(100).answers_for(Duration::from_secs(60)), &clock);
+    let call = Call::new().id("request-1");
+    spend.hold(&call, &cost(10)).unwrap().settle(&cost(10)).unwrap();
+    clock.advance(59_999);
+    spend.hold(&Call::new(), &cost(1)).unwrap().settle(&cost(1)).unwrap();
+    assert!(spend.hold(&call, &cost(10)).unwrap().is_replayed());
+    clock.advance(1);
+    spend.hold(&Call::new(), &cost(1)).unwrap().settle(&cost(1)).unwrap();
+    assert!(!spend.hold(&call, &cost(10)).unwrap().is_replayed());
+}

@@ -1,0 +1,15 @@
+//! Spend budgets, by their behaviour.
+#![cfg(feature = "spend")]
+
+mod cases;
+mod concurrent;
+mod conservation;
+mod events;
+mod example;
+mod families;
+mod failing;
+mod holds;
+mod idempotency;
+mod support;
+mod tiers;
+mod windows;
