@@ -82,6 +82,8 @@
 #![cfg_attr(not(all(feature = "effects", feature = "headers")), allow(rustdoc::broken_intra_doc_links))]
 
 pub mod baseline;
+#[cfg(any(feature = "policy", feature = "spend"))]
+pub mod duration;
 #[cfg(feature = "effects")]
 pub mod effect;
 pub mod guard;

@@ -20,11 +20,12 @@
 //!
 //! Nothing unknown is ever skipped: a key that means nothing is an error, and says what could have been meant.
 
-pub mod duration;
 mod error;
 #[doc(hidden)]
 pub mod section;
 
+#[doc(hidden)] // where it was
+pub use crate::duration;
 pub use error::{Found, PolicyFileError};
 
 use super::{AllowedHours, Day, EffectPolicy, EffectRule, HoursError, OnExhausted, QuotaRule};

@@ -155,7 +155,7 @@ impl Store for MemoryStore {
         let now = now.max(kept.latest);
         if let Some(known) = &kept.policy {
             if !known.same_unit(policy) {
-                return Err(StoreError::Unit { kept: known.unit_name(), asked: policy.unit_name() });
+                return Err(StoreError::Unit { kept: known.unit.to_string(), asked: policy.unit.to_string() });
             }
         }
         kept.accounts = kept.counted_by(policy, now)?;

@@ -19,8 +19,8 @@ pub mod refusal;
 #[allow(clippy::module_inception, reason = "the type of that name is the module's front door")]
 mod spend;
 pub mod store;
-mod stub;
 mod tab;
+mod unit;
 pub mod window;
 
 pub use amount::{AmountError, Amounts, DIMENSIONS, Dimension, Quantities};
@@ -31,9 +31,10 @@ pub use error::{OpenError, SpendError};
 pub use event::SpendEvent;
 pub use hold::{Hold, HoldRef};
 pub use memory::MemoryStore;
-pub use policy::{Family, Grant, Limit, OnExpiry, ReducedProfile, Scope, SpendPolicy, Tiers};
+pub use policy::{Family, Grant, Limit, OnExpiry, ReducedProfile, Scope, SpendPolicy, SpendPolicyError, Tiers};
 pub use record::{Account, Millis, Settlement};
 pub use refusal::{Decision, Reason, Refusal, Tier, TierCause};
 pub use spend::{LimitStatus, Spend, SpendBuilder};
 pub use store::{AccountBooks, Store, StoreError};
-pub use window::Window;
+pub use unit::{MoneyError, MoneyUnit};
+pub use window::{Window, WindowError};

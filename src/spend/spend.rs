@@ -503,7 +503,7 @@ impl Inner {
             let takes = seen.iter().map(|_| 0).collect();
             // A window that rolls is freer when the oldest of what was used has lapsed, every other when it ends.
             let first = |number: usize, seen: &crate::gauge::Seen<'_>| match gauged.line(number).window {
-                Window::Rolling { .. } => seen.frees(1),
+                Window::Rolling(_) => seen.frees(1),
                 _ => Some(seen.slot),
             };
             let status = seen.iter().enumerate().map(|(number, seen)| (first(number, seen), seen.used));
@@ -606,7 +606,7 @@ impl Inner {
     // ---- holding
 
     fn hold(&self, call: &Call, estimate: &Amounts, least: Option<&Amounts>) -> Result<(Arc<Cell>, Named), SpendError> {
-        let currency = &self.limits.policy().currency;
+        let currency = self.limits.policy().unit.currency();
         let mut most = estimate.checked(currency)?;
         let (path, grant) = self.path(call)?;
         let mut over_ceiling = None;
@@ -878,7 +878,7 @@ impl Inner {
         more: &Amounts,
         step: Option<&str>,
     ) -> Result<Decision, SpendError> {
-        let more = more.checked(&self.limits.policy().currency)?;
+        let more = more.checked(self.limits.policy().unit.currency())?;
         self.sweep();
         let mut guard = cell.lock();
         let live = guard.as_mut().ok_or_else(|| name.unknown())?;
@@ -941,7 +941,7 @@ impl Inner {
         used: &Amounts,
         step: Option<&str>,
     ) -> Result<(), SpendError> {
-        let used = used.checked(&self.limits.policy().currency)?;
+        let used = used.checked(self.limits.policy().unit.currency())?;
         self.sweep();
         let mut guard = cell.lock();
         let live = guard.as_mut().ok_or_else(|| name.unknown())?;
@@ -974,7 +974,7 @@ impl Inner {
         actual: &Amounts,
         note: &str,
     ) -> Result<Settlement, SpendError> {
-        let stated = actual.checked(&self.limits.policy().currency)?;
+        let stated = actual.checked(self.limits.policy().unit.currency())?;
         self.finish(cell, name, Some(stated), note)
     }
 

@@ -4,7 +4,12 @@ use crate::support::*;
 use tollgate::spend::*;
 
 fn profile() -> ReducedProfile {
-    ReducedProfile::new().max_steps(5).subagents(false).model("small").banner("Reduced until {reset}.")
+    ReducedProfile {
+        max_steps: Some(5),
+        subagents: Some(false),
+        model: Some("small".into()),
+        banner: Some("Reduced until {reset}.".into()),
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Durations as people write them: `500us`, `60s`, `1h30m`.
 //!
 //! ```
-//! use tollgate::effect::file::duration;
+//! use tollgate::duration;
 //! assert_eq!(duration::parse("1h30m"), Some(5_400_000_000_000));
 //! assert_eq!(duration::parse("30m1h"), None);
 //! assert_eq!(duration::show(5_400_000_000_000), "1h30m");
