@@ -42,8 +42,14 @@ pub enum Period {
 
 impl Window {
     /// The slot in which `at` lies: below 2^28.
-    pub fn slot(&self, _at: Millis) -> u32 {
-        todo!()
+    pub fn slot(&self, at: Millis) -> u32 {
+        let most = (1 << 28) - 1;
+        let slot = match self {
+            Window::Lifetime | Window::Calendar(_) => 0,
+            Window::Rolling { length } => at / (length / u64::from(SLOTS)).max(1),
+            Window::Fixed { length, anchor } => at.saturating_sub(anchor % length) / length,
+        };
+        slot.min(most) as u32
     }
     /// The first instant of a slot.
     pub fn starts(&self, _slot: u32) -> Millis {
@@ -63,12 +69,26 @@ impl Window {
 }
 impl TryFrom<String> for Window {
     type Error = String;
-    fn try_from(_text: String) -> Result<Self, String> {
-        todo!()
+    fn try_from(text: String) -> Result<Self, String> {
+        let words: Vec<&str> = text.split(' ').collect();
+        match words[..] {
+            ["lifetime"] => Ok(Window::Lifetime),
+            ["rolling", length] => Ok(Window::Rolling { length: length.parse().map_err(|_| "bad")? }),
+            ["fixed", length, anchor] => Ok(Window::Fixed {
+                length: length.parse().map_err(|_| "bad")?,
+                anchor: anchor.parse().map_err(|_| "bad")?,
+            }),
+            _ => Err(text),
+        }
     }
 }
 impl From<Window> for String {
-    fn from(_window: Window) -> String {
-        todo!()
+    fn from(window: Window) -> String {
+        match window {
+            Window::Lifetime => "lifetime".into(),
+            Window::Rolling { length } => format!("rolling {length}"),
+            Window::Fixed { length, anchor } => format!("fixed {length} {anchor}"),
+            Window::Calendar(_) => "calendar".into(),
+        }
     }
 }
