@@ -72,7 +72,7 @@ fn a_byte_changed_anywhere_in_the_file_is_found_or_makes_no_difference() {
     };
     fresh(&original);
     let expected = load(&copy, &policy, desk.now, &desk).unwrap();
-    assert!(expected.ledger.len() < 10 && expected.holds.iter().all(Option::is_some));
+    assert!(expected.ledger.len() < 12 && expected.holds.iter().all(Option::is_some));
     let (mut refused, mut names) = (0, BTreeMap::<String, u32>::new());
     // The header and the schema byte by byte would take long: an odd stride meets all of their kinds.
     let places: Vec<usize> = (0..100).step_by(3).chain((100..original.len()).step_by(211)).collect();
@@ -194,7 +194,7 @@ fn a_log_that_is_cut_or_damaged_is_a_store_as_it_was_earlier() {
     // What was there before is in the file and not in its log.
     store.writer().connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     for n in 0..12u32 {
-        let batch = [desk.any(n * 0x1234_5671), desk.any(!n * 0x0765_4321)];
+        let batch = [desk.any(n.wrapping_mul(0x1234_5671)), desk.any((!n).wrapping_mul(0x0765_4321))];
         store.write(&batch).unwrap();
         history.push(desk.clone());
     }
