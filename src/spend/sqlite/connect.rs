@@ -16,9 +16,6 @@ const STATEMENTS: usize = 64;
 
 /// Opens or creates the file, and brings its tables up to date.
 pub(super) fn writer(file: &Named) -> Result<Connection, StoreError> {
-    if file.path().is_dir() {
-        return Err(file.io("open", "it is a directory"));
-    }
     let sql = file.sql("open");
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -110,4 +107,19 @@ fn immutable(path: &Path) -> String {
         }
     }
     uri + "?immutable=1"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_any_characters_is_one_uri() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a b%20?x=y#ü&.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE here (x)").unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(immutable(&path), flags).unwrap();
+        connection.query_row("SELECT count(*) FROM here", [], |_| Ok(())).unwrap();
+    }
 }

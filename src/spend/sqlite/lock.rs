@@ -11,7 +11,8 @@ use std::io::{Read, Seek, Write};
 /// The lock; dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct WriterLock {
-    _file: File,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    file: File,
 }
 
 impl WriterLock {
@@ -41,7 +42,15 @@ impl WriterLock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for WriterLock {
+    /// To close the file is not enough: a child process that is just being started still has it until its program begins.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
     }
 }
 

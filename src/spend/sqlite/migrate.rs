@@ -22,6 +22,7 @@ pub(super) fn identify(connection: &Connection, file: &Named) -> Result<u32, Sto
             Err(StoreError::Schema { path: file.text(), found, known: VERSION })
         }
         Identity { application: APPLICATION, version: 1.., .. } => Ok(identity.version),
+        Identity { application: APPLICATION, .. } => Err(file.corrupt("its schema has no version")),
         Identity { application, version, .. } => Err(file.corrupt(format_args!(
             "it is a database of another application (application_id {application:#x}, found with version {version}; \
              expected {APPLICATION:#x})"

@@ -201,6 +201,8 @@ fn what_is_no_store_is_refused_by_name_and_left_alone() {
     let directory = SqliteStore::at(folder.path()).unwrap_err();
     assert!(matches!(directory, StoreError::Io { .. }), "{directory}");
     assert!(matches!(SqliteStore::at(""), Err(StoreError::Io { .. })));
+    #[cfg(target_os = "linux")]
+    assert!(matches!(SqliteStore::at("/proc/version"), Err(StoreError::Io { .. })));
     for name in ["missing.db", ""] {
         assert!(matches!(SqliteReader::open(at(name)), Err(StoreError::Io { .. })));
     }

@@ -1,6 +1,7 @@
 //! The store against a model in memory, and what it survives.
 
 mod archive;
+mod beside;
 mod crash;
 mod damage;
 mod desk;
@@ -8,6 +9,7 @@ mod guarantees;
 mod migration;
 mod policies;
 mod property;
+mod space;
 mod speed;
 
 use super::*;
