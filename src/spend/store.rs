@@ -17,6 +17,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// back further than what is kept.
     fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError>;
 
+    /// Keeps `policy` instead of the one that it was opened with. Only amounts and what is no limit differ.
+    ///
+    /// # Errors
+    /// It cannot be kept; the one before counts.
+    fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError>;
+
     /// Makes all records durable, in this order, or none of them. On return they survive the end of the process and
     /// of the machine's power, as far as the store can promise it.
     ///

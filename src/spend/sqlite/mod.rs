@@ -124,6 +124,12 @@ impl SqliteStore {
         in_use.clone().ok_or_else(writer::not_open)
     }
 
+    /// What the writer counts is what readers ask for.
+    fn publish(&self, writer: &Writer) {
+        let in_use = writer.state.as_ref().map(|state| Arc::clone(&state.in_use));
+        *self.in_use.write().unwrap_or_else(PoisonError::into_inner) = in_use;
+    }
+
     /// Reads by a connection of its own, so that nobody waits for a sync.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let idle = || self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,9 +148,15 @@ impl Store for SqliteStore {
     fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError> {
         let mut writer = self.writer();
         let opened = writer.open(policy, now)?;
-        let in_use = writer.state.as_ref().map(|state| Arc::clone(&state.in_use));
-        *self.in_use.write().unwrap_or_else(PoisonError::into_inner) = in_use;
+        self.publish(&writer);
         Ok(opened)
+    }
+
+    fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
+        let mut writer = self.writer();
+        writer.redefine(policy, now)?;
+        self.publish(&writer);
+        Ok(())
     }
 
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {

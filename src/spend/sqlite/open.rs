@@ -7,7 +7,7 @@ use super::limits::Limits;
 use super::row::{CONFIGURED, Row, configured};
 use super::tally::Tally;
 use super::verify::{self, Verified, clamped};
-use super::writer::{InUse, State, Writer, insert, next};
+use super::writer::{InUse, State, Writer, insert, load_tip, next, not_open};
 use super::{queries, unit};
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::Millis;
@@ -65,6 +65,41 @@ impl Writer {
         let in_use = Arc::new(InUse { policy: policy.clone(), limits: asked, numbers });
         *state = Some(State { in_use, since: base.state.since, latest, tip: Some(tip) });
         Ok(Opened { holds: open, next_generation, latest })
+    }
+}
+
+impl Writer {
+    /// The same limits with other amounts, and whatever else is no limit.
+    pub(super) fn redefine(&mut self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
+        let Self { connection, file, state } = self;
+        let state = state.as_mut().ok_or_else(not_open)?;
+        let text = serde_json::to_string(policy).map_err(|error| file.io("write to", error))?;
+        let (kept, asked) = (unit(&state.in_use.policy), unit(policy));
+        if kept != asked {
+            return Err(StoreError::Unit { kept, asked });
+        }
+        let limits = Limits::of(policy);
+        let sql = file.sql("write to");
+        let tip = state.tip.take();
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&sql)?;
+        let tip = tip.map_or_else(|| load_tip(&transaction), Ok).map_err(&sql)?;
+        let numbers = numbers(&transaction, &limits).map_err(&sql)?;
+        let numbers =
+            numbers.filter(|numbers| numbers.len() == state.in_use.numbers.len()).ok_or_else(|| {
+                StoreError::Other(
+                    "the policy has other limits: open the store under it to add them up".to_owned(),
+                )
+            })?;
+        queries::set_meta(&transaction, "policy", &text).map_err(&sql)?;
+        crash::point("redefined");
+        let (seq, body) = (next(file, tip.0)?, configured(&text));
+        let row = Row { seq, at: clamped(now.max(state.latest)), kind: CONFIGURED, body: &body, hold: None };
+        let tip = insert(&transaction, tip, &row).map_err(&sql)?;
+        transaction.commit().map_err(&sql)?;
+        state.in_use = Arc::new(InUse { policy: policy.clone(), limits, numbers });
+        state.tip = Some(tip);
+        Ok(())
     }
 }
 

@@ -72,8 +72,9 @@ impl<'l> Tally<'l> {
         let (limits, since) = (self.limits, self.since);
         for Account { scope, key } in path {
             let overflow = |dimension| Overflow { scope: scope.clone(), key: key.clone(), dimension };
+            // There is an account even where nothing moved.
+            let tab = self.tab(scope, key);
             for moved in moves {
-                let tab = self.tab(scope, key);
                 tab.books = tab.books.checked_add(&moved.books).map_err(overflow)?;
                 for (index, counted) in distinct(limits, scope) {
                     let entry = moved.books.entry(counted.dimension);

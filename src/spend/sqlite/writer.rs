@@ -78,7 +78,7 @@ impl Writer {
             put_usage(&transaction, file, in_use, key, tab)?;
         }
         let forget = latest.saturating_sub(in_use.policy.answers_for);
-        forget_before(&transaction, forget, records.len()).map_err(&sql)?;
+        forget_until(&transaction, forget, records.len()).map_err(&sql)?;
         crash::point("before commit");
         transaction.commit().map_err(&sql)?;
         crash::point("committed");
@@ -169,7 +169,7 @@ fn append<'r>(
             at.map_err(|_| StoreError::Other(format!("{} ms is no time that can be kept", record.at)))?;
         let (kind, body, hold) = row::written(record).map_err(|error| file.io("write to", error))?;
         let seq = next(file, tip.0)?;
-        let row = Row { seq, at, kind, body: &body, hold: Some(&hold) };
+        let row = Row { seq, at, kind: &kind, body: &body, hold: Some(&hold) };
         tip = insert(transaction, tip, &row).map_err(file.sql("write to"))?;
         crash::point("row");
         lasts.insert(&record.hold.id, (record, seq, hold));
@@ -268,17 +268,17 @@ fn put_usage(
     Ok(())
 }
 
-/// Forgets some of the holds that ended before an instant: at least as fast as they come in.
-fn forget_before(transaction: &Transaction<'_>, before: Millis, records: usize) -> rusqlite::Result<()> {
-    if before == 0 {
+/// Forgets some of the holds that ended by an instant: at least as fast as they come in.
+fn forget_until(transaction: &Transaction<'_>, until: Millis, records: usize) -> rusqlite::Result<()> {
+    if until == 0 {
         return Ok(());
     }
     let sql = "DELETE FROM hold WHERE rowid IN
-        (SELECT rowid FROM hold WHERE ended IS NOT NULL AND ended < ?1 ORDER BY ended LIMIT ?2)";
+        (SELECT rowid FROM hold WHERE ended IS NOT NULL AND ended <= ?1 ORDER BY ended LIMIT ?2)";
     let most = clamped(records as u64).saturating_mul(2).saturating_add(16);
-    let gone = transaction.prepare_cached(sql)?.execute(params![clamped(before), most])?;
-    if gone > 0 && forgotten(transaction)? < before {
-        queries::set_meta(transaction, "forgotten", &before.to_string())?;
+    let gone = transaction.prepare_cached(sql)?.execute(params![clamped(until), most])?;
+    if gone > 0 && forgotten(transaction)? <= until {
+        queries::set_meta(transaction, "forgotten", &until.saturating_add(1).to_string())?;
     }
     Ok(())
 }

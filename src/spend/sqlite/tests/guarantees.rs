@@ -35,7 +35,7 @@ fn a_hold_without_a_name_is_forgotten_when_it_is_over_and_one_with_a_name_is_rem
     assert_eq!(store.hold("unnamed").unwrap(), None);
     assert_eq!(store.hold("named").unwrap().as_ref(), desk.holds.get("named"));
     assert_eq!(store.hold("expired").unwrap().as_ref(), desk.holds.get("expired"));
-    desk.now += DAY;
+    desk.now += DAY - 1;
     store.write(&[desk.hold("other", true, super::path("t", "ann"), cost(1))]).unwrap();
     assert!(store.hold("named").unwrap().is_some());
     desk.now += 1;
@@ -113,13 +113,13 @@ fn a_store_that_can_only_be_read_says_so_and_writes_again_when_it_can() {
     let (mut desk, policy) = (Desk::new(), usual());
     let store = opened(&path, &policy);
     let only_read = |on: bool| store.writer().connection.pragma_update(None, "query_only", on).unwrap();
-    let record = desk.hold("a", true, super::path("t", "ann"), cost(1));
+    let batch = [desk.hold("a", true, super::path("t", "ann"), cost(1))];
     only_read(true);
-    let error = store.write(&[record.clone()]).unwrap_err();
+    let error = store.write(&batch).unwrap_err();
     assert!(matches!(&error, StoreError::Io { cause, .. } if cause.contains("readonly")), "{error}");
     assert!(store.books().unwrap().is_empty());
     only_read(false);
-    store.write(&[record]).unwrap();
+    store.write(&batch).unwrap();
     desk.agrees(&store, &policy);
 }
 

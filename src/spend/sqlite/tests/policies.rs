@@ -92,3 +92,35 @@ fn a_window_that_reaches_into_what_was_archived_is_refused_and_a_lifetime_is_not
     desk.agrees(&store, &longer);
     whole(&path);
 }
+
+#[test]
+fn amounts_can_be_redefined_while_it_is_open_and_limits_cannot() {
+    let (_folder, path) = place();
+    let (mut desk, first) = (Desk::new(), usual());
+    let store = opened(&path, &first);
+    store.write(&[desk.hold("a", true, super::path("t", "ann"), cost(7))]).unwrap();
+    let mut second = first.clone();
+    second.scopes[0].limits[0].amount = 5;
+    second.scopes.reverse();
+    store.redefine(&second, desk.now).unwrap();
+    desk.agrees(&store, &second);
+    store.write(&[desk.settle("a", cost(3))]).unwrap();
+    desk.agrees(&store, &second);
+    assert_eq!(store.kept_policy().unwrap().as_ref(), Some(&second));
+    let changes: [fn(&mut SpendPolicy); 3] = [
+        |policy: &mut SpendPolicy| drop(policy.scopes[0].limits.pop()),
+        |policy| policy.scopes[0].limits[0].window = fixed(7),
+        |policy| policy.currency = "EUR".into(),
+    ];
+    for change in changes {
+        let mut third = second.clone();
+        change(&mut third);
+        store.redefine(&third, desk.now).unwrap_err();
+    }
+    drop(store);
+    let store = SqliteStore::at(&path).unwrap();
+    store.redefine(&first, desk.now).unwrap_err();
+    store.open(&second, desk.now).unwrap();
+    desk.agrees(&store, &second);
+    whole(&path);
+}

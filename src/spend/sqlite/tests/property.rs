@@ -30,7 +30,7 @@ proptest! {
             let open = store.as_ref().unwrap();
             match what {
                 0 | 1 => {
-                    store = None;
+                    drop(store.take());
                     let again = SqliteStore::at(&path).unwrap();
                     let found = again.open(&policy, desk.now).unwrap();
                     prop_assert_eq!(found.holds, desk.open());
