@@ -3,6 +3,7 @@
 //! The rows themselves are in the archive's files. The base has what they add up to, the chain value with which they end, and a
 //! digest over all of it, so that an altered base is found as an altered row is.
 
+use super::queries;
 use super::row::{GENESIS, Hash, add_text, books_at, columns};
 use super::schema::book_columns;
 use crate::spend::books::Books;
@@ -76,13 +77,18 @@ impl Base {
         let read =
             |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?, row.get(3)?));
         let (through, chain, text, digest) = connection.query_row(select, [], read)?;
-        let state = serde_json::from_str(&text).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
-        })?;
+        let state = queries::json(2, &text)?;
         let base = Self { through, chain, state };
         let (accounts, grants) = (accounts(connection)?, grants(connection)?);
         let expected = self::digest(&base, &text, &accounts, &grants);
         Ok(Found { base, digest, expected, accounts, grants })
+    }
+
+    /// From here on every move is in the ledger.
+    pub(super) fn since(connection: &Connection) -> Result<Millis> {
+        let state: String =
+            connection.query_row("SELECT state FROM base WHERE one = 1", [], |row| row.get(0))?;
+        queries::json::<Folded>(0, &state).map(|state| state.since)
     }
 
     /// Puts an account's books in the place of those that are there.

@@ -76,8 +76,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file, whose folder must be there, and keeps other writers out until this is dropped. A file of an
-    /// earlier version is brought up to date.
+    /// Opens or creates the file, whose folder must be there, and on Linux keeps other writers out until this is dropped. A file
+    /// of an earlier version is brought up to date.
     ///
     /// Beside it there are `FILE-wal` and `FILE-shm`, which belong to it, and `FILE.lock`.
     ///
@@ -107,7 +107,7 @@ impl SqliteStore {
     /// that a window still adds up, or that belongs to a hold which is open, or expired and not settled. No answer changes;
     /// but a limit that is added later can only add up what is still in the ledger, unless it is a lifetime.
     ///
-    /// Killed in between nothing is lost, and rows may be in the file twice: they have the same `seq` and `chain`.
+    /// Writes wait meanwhile. Killed in between nothing is lost, and rows may be in the file twice: they have the same `seq` and `chain`.
     ///
     /// # Errors
     /// The file cannot be appended to, or the store not be written. The ledger is as it was.

@@ -1,12 +1,13 @@
 //! Reading a store that somebody else writes, or nobody.
 
+use super::base::Base;
 use super::connect;
 use super::fault::Named;
 use super::limits::Limits;
 use super::queries;
 use super::row::{LedgerEntry, LedgerRow};
 use crate::spend::policy::{Grant, SpendPolicy};
-use crate::spend::record::{HoldState, Record};
+use crate::spend::record::{HoldState, Millis, Record};
 use crate::spend::store::{AccountBooks, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
@@ -63,6 +64,14 @@ impl SqliteReader {
     /// It cannot be read.
     pub fn policy(&self) -> Result<Option<SpendPolicy>, StoreError> {
         self.read(queries::policy)
+    }
+
+    /// From here on every move is in the ledger; what was before is archived, and kept as sums.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn since(&self) -> Result<Millis, StoreError> {
+        self.read(Base::since)
     }
 
     /// The books of all accounts, in the order of their scopes in the policy and of their keys.

@@ -29,6 +29,7 @@ fn an_archive_moves_old_rows_and_changes_no_answer() {
     desk.now += 40 * DAY;
     store.write(&[desk.hold("last", true, super::path("t", "ann"), cost(10))]).unwrap();
     let more = store.archive(u64::MAX, &to).unwrap();
+    assert_eq!(SqliteReader::open(&path).unwrap().since().unwrap(), START + 19 * HOUR + 1);
     // The hold of number 20 is still open.
     assert_eq!(more.through, 2 + 2 * 20);
     desk.agrees(&store, &policy);

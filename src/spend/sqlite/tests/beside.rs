@@ -1,4 +1,6 @@
 use super::*;
+use std::io::Read;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -48,4 +50,47 @@ fn audits_and_readers_beside_a_writer_see_whole_batches_that_balance() {
         reads.join().unwrap();
         desk.agrees(&store, &policy);
     });
+}
+
+const FILE: &str = "TOLLGATE_BESIDE_FILE";
+
+/// Does nothing unless it is started by the test below: writes, and waits to be killed.
+#[test]
+fn child() {
+    let Ok(path) = std::env::var(FILE) else { return };
+    let store = opened(Path::new(&path), &usual());
+    store.write(&[Desk::new().hold("a", true, super::path("t", "ann"), cost(3))]).unwrap();
+    print!("<written>");
+    let _ = std::io::Write::flush(&mut std::io::stdout());
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    drop(store);
+}
+
+#[test]
+fn a_writer_in_another_process_keeps_others_out_until_it_is_killed() {
+    let (_folder, path) = place();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "spend::sqlite::tests::beside::child", "--nocapture"])
+        .env(FILE, &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut said, mut byte) = (String::new(), [0]);
+    while !said.ends_with("<written>") {
+        child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+        said.push(char::from(byte[0]));
+    }
+    let refused = SqliteStore::at(&path).map(drop);
+    let open = SqliteReader::open(&path).and_then(|reader| reader.open_holds());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        matches!(refused, Err(StoreError::InUse { holder: Some(pid), .. }) if pid == child.id()),
+        "{refused:?}"
+    );
+    let mut desk = Desk::new();
+    desk.hold("a", true, super::path("t", "ann"), cost(3));
+    assert_eq!(open.unwrap(), desk.open());
+    desk.agrees(&opened(&path, &usual()), &usual());
 }
