@@ -172,7 +172,9 @@ impl Lines {
     fn open(target: &Named, store: &Named) -> Result<Self, StoreError> {
         let failed = |error: io::Error| target.io("append to", error);
         let path = target.path();
-        let same = |other: &Path| path.canonicalize().is_ok_and(|path| path == other);
+        target.is_plain("append to")?;
+        // By any name: where locks belong to the process, to close such a file would give the database's locks away.
+        let same = |other: &Path| is_same(path, other);
         if ["", "-wal", "-shm", ".lock"].iter().any(|suffix| same(&super::beside(store.path(), suffix))) {
             return Err(target.io("append to", "it is a file of the store itself"));
         }
@@ -219,6 +221,18 @@ impl Drop for Lines {
             let _ = self.file.get_ref().set_len(self.before);
         }
     }
+}
+
+#[cfg(unix)]
+fn is_same(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(not(unix))]
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Where the last whole line ends; `None` if the file holds something else than lines of an archive. A torn line is what

@@ -52,9 +52,7 @@ pub(super) fn writer(file: &Named) -> Result<Connection, StoreError> {
 
 /// Opens the file to read what is committed, beside a writer or without one.
 pub(super) fn reader(file: &Named) -> Result<Connection, StoreError> {
-    if file.path().is_dir() {
-        return Err(file.io("read", "it is a directory"));
-    }
+    file.is_plain("read")?;
     let sql = file.sql("read");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file.path(), flags).map_err(&sql)?;

@@ -24,6 +24,15 @@ impl Named {
         self.path.display().to_string()
     }
 
+    /// There is no file of that name yet, or a plain one: to open a pipe may wait for ever.
+    pub(super) fn is_plain(&self, doing: &'static str) -> Result<(), StoreError> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) if found.is_dir() => Err(self.io(doing, "it is a directory")),
+            Ok(found) if !found.is_file() => Err(self.io(doing, "it is no plain file")),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn io(&self, doing: &'static str, cause: impl Display) -> StoreError {
         StoreError::Io { doing, path: self.text(), cause: cause.to_string() }
     }

@@ -85,9 +85,7 @@ impl SqliteStore {
     /// Another writer has it, it is something else or of a later version, or it cannot be written.
     pub fn at(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = Named::new(resolved(path.as_ref())?);
-        if file.path().is_dir() {
-            return Err(file.io("open", "it is a directory"));
-        }
+        file.is_plain("open")?;
         let lock = WriterLock::take(&file)?;
         let connection = connect::writer(&file)?;
         let writer = Writer { connection, file: file.clone(), state: None };
