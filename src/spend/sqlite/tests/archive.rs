@@ -77,9 +77,17 @@ fn an_archive_goes_to_no_file_of_the_store_and_to_nothing_else_than_an_archive()
     desk.now += 3 * DAY;
     store.write(&[desk.hold("b", true, super::path("t", "ann"), cost(10))]).unwrap();
     std::fs::write(folder.path().join("letter.txt"), "Dear").unwrap();
-    for name in
-        ["budgets.db", "budgets.db-wal", "budgets.db-shm", "budgets.db.lock", "letter.txt", "", "no/where"]
-    {
+    std::fs::hard_link(&path, folder.path().join("linked.jsonl")).unwrap();
+    for name in [
+        "linked.jsonl",
+        "budgets.db",
+        "budgets.db-wal",
+        "budgets.db-shm",
+        "budgets.db.lock",
+        "letter.txt",
+        "",
+        "no/where",
+    ] {
         let error = store.archive(u64::MAX, folder.path().join(name)).unwrap_err();
         assert!(matches!(error, StoreError::Io { .. }), "{error}");
     }

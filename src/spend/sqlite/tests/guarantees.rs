@@ -201,6 +201,11 @@ fn what_is_no_store_is_refused_by_name_and_left_alone() {
     let directory = SqliteStore::at(folder.path()).unwrap_err();
     assert!(matches!(directory, StoreError::Io { .. }), "{directory}");
     assert!(matches!(SqliteStore::at(""), Err(StoreError::Io { .. })));
+    #[cfg(unix)]
+    if std::process::Command::new("mkfifo").arg(at("pipe")).status().is_ok_and(|made| made.success()) {
+        assert!(matches!(SqliteStore::at(at("pipe")), Err(StoreError::Io { .. })));
+        assert!(matches!(audit(at("pipe")), Err(StoreError::Io { .. })));
+    }
     #[cfg(target_os = "linux")]
     assert!(matches!(SqliteStore::at("/proc/version"), Err(StoreError::Io { .. })));
     for name in ["missing.db", ""] {
