@@ -25,9 +25,9 @@ use crate::table::draw::Backoff;
 use crossbeam_epoch as epoch;
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
-use word::MeterWord;
 #[cfg(feature = "spend")]
 pub(crate) use word::COUNTABLE;
+use word::MeterWord;
 
 /// Gauges are changed a few at a time.
 const FEW: usize = 8;
@@ -72,9 +72,8 @@ impl Gauge<'_> {
     pub(crate) fn audit(&self) {
         let total = settled(self.total);
         if self.reach() > 0 {
-            let counts = |word: &MeterWord| {
-                word.slot() <= total.slot() && total.slot() - word.slot() <= self.reach()
-            };
+            let counts =
+                |word: &MeterWord| word.slot() <= total.slot() && total.slot() - word.slot() <= self.reach();
             let sum: u64 = self.ring.iter().map(settled).filter(counts).map(|word| word.used()).sum();
             assert_eq!(total.used(), sum, "the total and the ring's sum in slot {}", total.slot());
         }
@@ -98,9 +97,11 @@ impl Gauge<'_> {
             return 0;
         }
         let oldest = slot.saturating_sub(self.reach());
-        let lapsed = self.ring.iter().map(settled).filter(|word| {
-            word.slot() < oldest && word.slot() + self.reach() >= total.slot()
-        });
+        let lapsed = self
+            .ring
+            .iter()
+            .map(settled)
+            .filter(|word| word.slot() < oldest && word.slot() + self.reach() >= total.slot());
         total.used().saturating_sub(lapsed.map(|word| word.used()).sum())
     }
 
@@ -110,7 +111,8 @@ impl Gauge<'_> {
         if self.ring.is_empty() {
             return (self.counting(total, slot) >= much).then_some(slot);
         }
-        let mut slots: SmallVec<[(u32, u64); 64]> = self.ring.iter().map(settled).map(|word| (word.slot(), word.used())).collect();
+        let mut slots: SmallVec<[(u32, u64); 64]> =
+            self.ring.iter().map(settled).map(|word| (word.slot(), word.used())).collect();
         slots.retain(|&mut (at, _)| at + self.reach() >= slot && at <= slot);
         slots.sort_unstable();
         let mut freed: u64 = 0;
@@ -251,7 +253,10 @@ pub(crate) fn post<'g, T, A, R>(
 
 /// What of `give` counts in `slot`.
 fn returned(gauge: Gauge<'_>, give: &[(u32, u64)], slot: u32) -> u64 {
-    give.iter().filter(|&&(taken, _)| taken <= slot && slot - taken <= gauge.reach()).map(|&(_, amount)| amount).sum()
+    give.iter()
+        .filter(|&&(taken, _)| taken <= slot && slot - taken <= gauge.reach())
+        .map(|&(_, amount)| amount)
+        .sum()
 }
 
 /// Is the total as it was seen, and so the ring?
@@ -277,7 +282,9 @@ fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool 
         }
         let mut slots: SmallVec<[(u32, u64, u64); 4]> = SmallVec::new();
         slots.push((seen.slot, 0, take));
-        for &(slot, amount) in give.iter().filter(|&&(slot, _)| slot <= seen.slot && seen.slot - slot <= gauge.reach()) {
+        for &(slot, amount) in
+            give.iter().filter(|&&(slot, _)| slot <= seen.slot && seen.slot - slot <= gauge.reach())
+        {
             match slots.iter_mut().find(|(known, ..)| *known == slot) {
                 Some((_, back, _)) => *back += amount,
                 None => slots.push((slot, amount, 0)),

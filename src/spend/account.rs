@@ -56,7 +56,8 @@ impl Account {
     pub(crate) fn enter(&self, tier: Tier) -> Tier {
         // Read first: it seldom changes, and every call comes by.
         let before = self.tier.load(Ordering::Relaxed);
-        let before = if before == tier as u8 { before } else { self.tier.swap(tier as u8, Ordering::Relaxed) };
+        let before =
+            if before == tier as u8 { before } else { self.tier.swap(tier as u8, Ordering::Relaxed) };
         match before {
             0 => Tier::Full,
             1 => Tier::Reduced,

@@ -27,7 +27,8 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) fn new(policy: SpendPolicy) -> Self {
         let amounts = policy.scopes.iter();
-        let amounts = amounts.map(|scope| scope.limits.iter().map(|limit| AtomicU64::new(limit.amount)).collect());
+        let amounts =
+            amounts.map(|scope| scope.limits.iter().map(|limit| AtomicU64::new(limit.amount)).collect());
         Self { amounts: amounts.collect(), policy }
     }
 

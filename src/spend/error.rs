@@ -15,7 +15,9 @@ pub enum SpendError {
     #[error(transparent)]
     Amount(#[from] AmountError),
     /// The call does not say who it is for.
-    #[error("the call names no {scope}, and the policy budgets every call by it: say `.scope(\"{scope}\", ...)`")]
+    #[error(
+        "the call names no {scope}, and the policy budgets every call by it: say `.scope(\"{scope}\", ...)`"
+    )]
     MissingScope {
         /// The scope.
         scope: String,
@@ -62,7 +64,9 @@ pub enum SpendError {
     },
     /// There is no such hold: it never was, or it ended so long ago that it was forgotten, or the handle is of an earlier
     /// hold under the same id.
-    #[error("no hold {id:?} of generation {generation} is known: it was forgotten, or its id has passed to another")]
+    #[error(
+        "no hold {id:?} of generation {generation} is known: it was forgotten, or its id has passed to another"
+    )]
     NoHold {
         /// Its id.
         id: String,

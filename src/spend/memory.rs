@@ -86,7 +86,8 @@ fn limits<'a>(policy: &'a SpendPolicy, scope: &str) -> Vec<(super::Dimension, &'
 impl Totals {
     fn apply(&self, change: &Move, limits: &[(super::Dimension, &Window)]) -> Result<Self, StoreError> {
         let mut changed = self.clone();
-        let overflow = |dimension| StoreError::Other(format!("{dimension} adds up to more than can be counted"));
+        let overflow =
+            |dimension| StoreError::Other(format!("{dimension} adds up to more than can be counted"));
         changed.books = changed.books.checked_add(&change.books).map_err(overflow)?;
         changed.used.resize_with(limits.len(), BTreeMap::new);
         for (used, (dimension, window)) in changed.used.iter_mut().zip(limits) {
@@ -111,7 +112,11 @@ impl Totals {
 
 impl Kept {
     /// What the totals become under another policy.
-    fn counted_by(&self, policy: &SpendPolicy, now: Millis) -> Result<BTreeMap<(String, String), Totals>, StoreError> {
+    fn counted_by(
+        &self,
+        policy: &SpendPolicy,
+        now: Millis,
+    ) -> Result<BTreeMap<(String, String), Totals>, StoreError> {
         let Some(before) = &self.policy else { return Ok(BTreeMap::new()) };
         let mut accounts = self.accounts.clone();
         for ((scope, key), totals) in &mut accounts {
@@ -126,7 +131,10 @@ impl Kept {
                     None if *window == Window::Lifetime => BTreeMap::from([(window.slot(now), spent)]),
                     None => {
                         let limit = Limit { dimension, amount: 0, window: window.clone() }.id(scope);
-                        return Err(StoreError::NoHistory { limit: format!("{limit} of {key:?}"), since: now });
+                        return Err(StoreError::NoHistory {
+                            limit: format!("{limit} of {key:?}"),
+                            since: now,
+                        });
                     }
                 });
             }
@@ -155,13 +163,17 @@ impl Store for MemoryStore {
         let now = now.max(kept.latest);
         if let Some(known) = &kept.policy {
             if !known.same_unit(policy) {
-                return Err(StoreError::Unit { kept: known.unit.to_string(), asked: policy.unit.to_string() });
+                return Err(StoreError::Unit {
+                    kept: known.unit.to_string(),
+                    asked: policy.unit.to_string(),
+                });
             }
         }
         kept.accounts = kept.counted_by(policy, now)?;
         kept.policy = Some(policy.clone());
         kept.forget_answers(now);
-        let mut holds: Vec<_> = kept.holds.values().filter(|hold| hold.phase == Phase::Open).cloned().collect();
+        let mut holds: Vec<_> =
+            kept.holds.values().filter(|hold| hold.phase == Phase::Open).cloned().collect();
         holds.sort_by_key(|hold| hold.generation);
         Ok(Opened { holds, next_generation: kept.next_generation, latest: kept.latest })
     }
@@ -177,7 +189,9 @@ impl Store for MemoryStore {
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
         let mut kept = self.kept();
         let kept = &mut *kept;
-        let Some(policy) = &kept.policy else { return Err(StoreError::Other("the store was not opened".into())) };
+        let Some(policy) = &kept.policy else {
+            return Err(StoreError::Other("the store was not opened".into()));
+        };
         let mut changed: BTreeMap<(String, String), Totals> = BTreeMap::new();
         for record in records {
             for account in record.path.iter() {
@@ -221,7 +235,9 @@ impl Store for MemoryStore {
     fn usage(&self, scope: &str, key: &str, at: Millis) -> Result<Vec<Usage>, StoreError> {
         let kept = self.kept();
         let Some(policy) = &kept.policy else { return Ok(Vec::new()) };
-        let Some(totals) = kept.accounts.get(&(scope.to_owned(), key.to_owned())) else { return Ok(Vec::new()) };
+        let Some(totals) = kept.accounts.get(&(scope.to_owned(), key.to_owned())) else {
+            return Ok(Vec::new());
+        };
         let mut usage = Vec::new();
         for (limit, (used, (_, window))) in totals.used.iter().zip(limits(policy, scope)).enumerate() {
             let oldest = window.slot(at).saturating_sub(window.reach());
@@ -245,9 +261,15 @@ impl Store for MemoryStore {
         let mut books: Vec<_> = kept
             .accounts
             .iter()
-            .map(|((scope, key), totals)| AccountBooks { scope: scope.clone(), key: key.clone(), books: totals.books })
+            .map(|((scope, key), totals)| AccountBooks {
+                scope: scope.clone(),
+                key: key.clone(),
+                books: totals.books,
+            })
             .collect();
-        books.sort_by_cached_key(|account| (place(&account.scope), account.scope.clone(), account.key.clone()));
+        books.sort_by_cached_key(|account| {
+            (place(&account.scope), account.scope.clone(), account.key.clone())
+        });
         Ok(books)
     }
 

@@ -18,6 +18,8 @@ pub mod record;
 pub mod refusal;
 #[allow(clippy::module_inception, reason = "the type of that name is the module's front door")]
 mod spend;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub mod store;
 mod tab;
 mod unit;
@@ -31,10 +33,14 @@ pub use error::{OpenError, SpendError};
 pub use event::SpendEvent;
 pub use hold::{Hold, HoldRef};
 pub use memory::MemoryStore;
-pub use policy::{Family, Grant, Limit, OnExpiry, ReducedProfile, Scope, SpendPolicy, SpendPolicyError, Tiers};
+pub use policy::{
+    Family, Grant, Limit, OnExpiry, ReducedProfile, Scope, SpendPolicy, SpendPolicyError, Tiers,
+};
 pub use record::{Account, Millis, Settlement};
 pub use refusal::{Decision, Reason, Refusal, Tier, TierCause};
 pub use spend::{LimitStatus, Spend, SpendBuilder};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteReader, SqliteStore};
 pub use store::{AccountBooks, Store, StoreError};
 pub use unit::{MoneyError, MoneyUnit};
 pub use window::{Window, WindowError};

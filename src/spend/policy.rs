@@ -217,7 +217,8 @@ impl SpendPolicy {
 
     fn validate_unit(&self) -> Result<(), SpendPolicyError> {
         let currency = self.unit.currency();
-        let known = (1..=12).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_uppercase());
+        let known =
+            (1..=12).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_uppercase());
         match known && self.unit.decimals() <= MOST_DECIMALS {
             true => Ok(()),
             false => Err(SpendPolicyError::Unit(self.unit.to_string())),
@@ -227,7 +228,8 @@ impl SpendPolicy {
     fn validate_grants(&self) -> Result<(), SpendPolicyError> {
         let mut ids = BTreeSet::new();
         for family in &self.families {
-            let refused = |why: &str| Err(SpendPolicyError::Family { root: family.root.clone(), why: why.to_owned() });
+            let refused =
+                |why: &str| Err(SpendPolicyError::Family { root: family.root.clone(), why: why.to_owned() });
             if !ids.insert(&family.root) {
                 return refused("is there a second time, accepted: one family of each root");
             }
@@ -235,7 +237,9 @@ impl SpendPolicy {
                 return refused("has no cap, accepted: a total of money, of calls, or both");
             }
             if family.cost.is_some() && family.ceiling.is_none() {
-                return refused("has a total of money and no ceiling of a call, so nothing could be held for a call: state a ceiling");
+                return refused(
+                    "has a total of money and no ceiling of a call, so nothing could be held for a call: state a ceiling",
+                );
             }
             if let (Some(total), Some(ceiling)) = (family.cost, family.ceiling) {
                 if ceiling > total {
@@ -246,7 +250,8 @@ impl SpendPolicy {
                 return refused("has an amount above 2^53, accepted: 0 to 9007199254740992");
             }
         }
-        let parents: BTreeMap<&str, &Grant> = self.grants.iter().map(|grant| (grant.id.as_str(), grant)).collect();
+        let parents: BTreeMap<&str, &Grant> =
+            self.grants.iter().map(|grant| (grant.id.as_str(), grant)).collect();
         for grant in &self.grants {
             let refused = |why: String| Err(SpendPolicyError::Grant { id: grant.id.clone(), why });
             if !ids.insert(&grant.id) {
@@ -258,11 +263,16 @@ impl SpendPolicy {
                 return refused(format!("has a parent that there is not, {:?}", grant.parent));
             }
             let Some((_, above)) = self.resolve(&grant.parent) else {
-                return refused("is its own ancestor, accepted: parents that lead to a family's root".to_owned());
+                return refused(
+                    "is its own ancestor, accepted: parents that lead to a family's root".to_owned(),
+                );
             };
             if let (Some(own), Some(above)) = (grant.ceiling, above) {
                 if own > above {
-                    return refused(format!("has a ceiling of {own}, accepted: at most the {above} of {:?}", grant.parent));
+                    return refused(format!(
+                        "has a ceiling of {own}, accepted: at most the {above} of {:?}",
+                        grant.parent
+                    ));
                 }
             }
         }
@@ -331,7 +341,8 @@ impl Scope {
     fn validate(&self) -> Result<(), SpendPolicyError> {
         let mut known = BTreeSet::new();
         for limit in &self.limits {
-            let refused = |why: &str| Err(SpendPolicyError::Limit { limit: limit.id(&self.name), why: why.to_owned() });
+            let refused =
+                |why: &str| Err(SpendPolicyError::Limit { limit: limit.id(&self.name), why: why.to_owned() });
             if !known.insert(limit.id(&self.name)) {
                 return refused("is there a second time, accepted: one limit of a dimension in a window");
             }
@@ -402,8 +413,13 @@ impl Limit {
 
     /// What it is known by in stores: as long as this is the same, what was spent stays with it, whatever its amount.
     pub fn id(&self, scope: &str) -> String {
-        format!("{scope}/{}/{}", self.dimension, self.window)
+        limit_id(scope, self.dimension, &self.window)
     }
+}
+
+/// See [`Limit::id`].
+pub(crate) fn limit_id(scope: &str, dimension: Dimension, window: &Window) -> String {
+    format!("{scope}/{dimension}/{window}")
 }
 
 /// Grants that were delegated from one root, which share its cap for good. Nobody but the policy can raise it.
@@ -587,7 +603,9 @@ pub enum SpendPolicyError {
     #[error("it has no scope, accepted: at least one")]
     NoScope,
     /// A scope's name.
-    #[error("{0:?} is no name of a scope here, accepted: names that differ and are not empty, and not \"family\"")]
+    #[error(
+        "{0:?} is no name of a scope here, accepted: names that differ and are not empty, and not \"family\""
+    )]
     ScopeName(String),
     /// A limit.
     #[error("the limit {limit} {why}")]
@@ -614,7 +632,9 @@ pub enum SpendPolicyError {
         why: String,
     },
     /// Thresholds of tiers.
-    #[error("tiers at {reduced} and {blocked} millionths, accepted: 1 to 1000000, reduced at or below blocked")]
+    #[error(
+        "tiers at {reduced} and {blocked} millionths, accepted: 1 to 1000000, reduced at or below blocked"
+    )]
     Tiers {
         /// Reduced from here.
         reduced: u32,
@@ -625,7 +645,9 @@ pub enum SpendPolicyError {
     #[error("{0} is 0, accepted: at least 1 (milliseconds, where it is a time)")]
     Zero(&'static str),
     /// The unit of money.
-    #[error("{0} is no unit of money, accepted: a currency of capital letters such as USD, with 0 to 12 decimal places")]
+    #[error(
+        "{0} is no unit of money, accepted: a currency of capital letters such as USD, with 0 to 12 decimal places"
+    )]
     Unit(String),
 }
 
@@ -645,9 +667,22 @@ mod tests {
             (money().scope(Scope::keyed("all")), "\"all\" is no name"),
             (money().scope(Scope::keyed("")), "\"\" is no name"),
             (money().scope(Scope::keyed("family")), "\"family\" is no name"),
-            (money().scope(Scope::keyed("u").limit(Limit::calls(1, Window::Lifetime)).limit(Limit::calls(2, Window::Lifetime))), "u/calls/lifetime is there a second time"),
-            (money().scope(Scope::keyed("u").limit(Limit::calls(MOST + 1, Window::Lifetime))), "is above 2^53"),
-            (money().scope(Scope::keyed("u").limit(Limit::new(Dimension::Runs, 1, day))), "runs without a window"),
+            (
+                money().scope(
+                    Scope::keyed("u")
+                        .limit(Limit::calls(1, Window::Lifetime))
+                        .limit(Limit::calls(2, Window::Lifetime)),
+                ),
+                "u/calls/lifetime is there a second time",
+            ),
+            (
+                money().scope(Scope::keyed("u").limit(Limit::calls(MOST + 1, Window::Lifetime))),
+                "is above 2^53",
+            ),
+            (
+                money().scope(Scope::keyed("u").limit(Limit::new(Dimension::Runs, 1, day))),
+                "runs without a window",
+            ),
             (money().family(Family::new("r").cost(10)), "nothing could be held for a call"),
             (money().family(Family::new("r")), "has no cap"),
             (money().family(Family::new("r").cost(10).ceiling(11)), "ceiling above its total"),
@@ -656,11 +691,23 @@ mod tests {
             (money().grant(Grant::new("a", "r")), "a parent that there is not, \"r\""),
             (money().grant(Grant::new("a", "b")).grant(Grant::new("b", "a")), "its own ancestor"),
             (money().grant(Grant::new("a", "a")), "its own ancestor"),
-            (money().family(Family::new("r").cost(10).ceiling(5)).grant(Grant::new("a", "r").ceiling(6)), "at most the 5 of \"r\""),
-            (money().family(Family::new("r").calls(1)).grant(Grant::new("a", "r")).grant(Grant::new("a", "r")), "a second time"),
+            (
+                money().family(Family::new("r").cost(10).ceiling(5)).grant(Grant::new("a", "r").ceiling(6)),
+                "at most the 5 of \"r\"",
+            ),
+            (
+                money()
+                    .family(Family::new("r").calls(1))
+                    .grant(Grant::new("a", "r"))
+                    .grant(Grant::new("a", "r")),
+                "a second time",
+            ),
             (money().family(Family::new("r").calls(1)).grant(Grant::new("r", "r")), "a second time"),
             (money().tiers(Tiers::new().reduced_at(0)), "tiers at 0"),
-            (money().tiers(Tiers::new().reduced_at(900_000).blocked_at(800_000)), "reduced at or below blocked"),
+            (
+                money().tiers(Tiers::new().reduced_at(900_000).blocked_at(800_000)),
+                "reduced at or below blocked",
+            ),
             (money().tiers(Tiers::new().blocked_at(1_000_001)), "1 to 1000000"),
             (money().ttl(Duration::from_micros(999)), "ttl is 0"),
             (money().account_cap(0), "account_cap is 0"),
@@ -694,7 +741,10 @@ mod tests {
     #[test]
     fn a_policy_reads_back_as_it_was_written() {
         let policy = money()
-            .scope(Scope::keyed("user").limit(Limit::tokens(5, Window::rolling(Duration::from_secs(60)).unwrap())))
+            .scope(
+                Scope::keyed("user")
+                    .limit(Limit::tokens(5, Window::rolling(Duration::from_secs(60)).unwrap())),
+            )
             .family(Family::new("r").cost(10).ceiling(5))
             .grant(Grant::new("a", "r").ceiling(1))
             .tiers(Tiers::new().reduced_at(1).counting([Dimension::Runs, Dimension::Cost]))

@@ -117,9 +117,14 @@ impl fmt::Display for Refusal {
         match self.reason {
             Reason::Exhausted => write!(f, "{budget} has {spent} spent and {held} held, needed {needed}")?,
             Reason::Impossible => write!(f, "{budget} is less than the {needed} needed: ask for less")?,
-            Reason::Blocked => write!(f, "{budget} has {spent} spent and {held} held: nothing that costs goes on")?,
+            Reason::Blocked => {
+                write!(f, "{budget} has {spent} spent and {held} held: nothing that costs goes on")?
+            }
             Reason::Ceiling => {
-                return write!(f, "{scope}{whose}: {needed} is above the ceiling of {limit} a call: ask for less");
+                return write!(
+                    f,
+                    "{scope}{whose}: {needed} is above the ceiling of {limit} a call: ask for less"
+                );
             }
         }
         match self.retry_after {

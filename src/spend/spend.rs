@@ -21,7 +21,6 @@ use super::window::Window;
 use crate::gauge::{Posting, post};
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -95,7 +94,10 @@ impl fmt::Debug for Inner {
 
 impl fmt::Debug for SpendBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpendBuilder").field("policy", &self.policy).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("SpendBuilder")
+            .field("policy", &self.policy)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }
 
@@ -165,7 +167,12 @@ impl Spend {
 
     /// Budgets with a store, a clock, subscribers.
     pub fn builder(policy: SpendPolicy) -> SpendBuilder {
-        SpendBuilder { policy, store: None, clock: Arc::new(SystemClock), subscribers: Subscribers::default() }
+        SpendBuilder {
+            policy,
+            store: None,
+            clock: Arc::new(SystemClock),
+            subscribers: Subscribers::default(),
+        }
     }
 
     /// Sets `estimate` aside in every scope and dimension at once, or nowhere. On return it is durable, so the call may be
@@ -237,7 +244,12 @@ impl Spend {
     ///
     /// # Errors
     /// As [`settle`](Self::settle).
-    pub fn repair_settle(&self, name: &HoldRef, actual: &Amounts, note: &str) -> Result<Settlement, SpendError> {
+    pub fn repair_settle(
+        &self,
+        name: &HoldRef,
+        actual: &Amounts,
+        note: &str,
+    ) -> Result<Settlement, SpendError> {
         let cell = self.0.cell(name)?;
         self.0.settle(&cell, name, actual, note)
     }
@@ -375,7 +387,8 @@ impl Inner {
         let scopes = &self.limits.policy().scopes;
         for (name, _) in &call.scopes {
             if !scopes.iter().any(|scope| scope.name == *name && !scope.shared) {
-                let known: Vec<_> = scopes.iter().filter(|scope| !scope.shared).map(|scope| scope.name.as_str()).collect();
+                let known: Vec<_> =
+                    scopes.iter().filter(|scope| !scope.shared).map(|scope| scope.name.as_str()).collect();
                 return Err(SpendError::UnknownScope { scope: name.clone(), known: known.join(", ") });
             }
         }
@@ -472,16 +485,29 @@ impl Inner {
         }
     }
 
-    fn set_limit(&self, scope: &str, dimension: Dimension, window: &Window, amount: u64) -> Result<(), SpendError> {
+    fn set_limit(
+        &self,
+        scope: &str,
+        dimension: Dimension,
+        window: &Window,
+        amount: u64,
+    ) -> Result<(), SpendError> {
         let policy = self.limits.policy();
         let place = policy.scopes.iter().position(|known| known.name == scope);
         let limit = place.and_then(|place| {
-            policy.scopes[place].limits.iter().position(|limit| limit.dimension == dimension && limit.window == *window)
+            policy.scopes[place]
+                .limits
+                .iter()
+                .position(|limit| limit.dimension == dimension && limit.window == *window)
         });
         let (Some(place), Some(limit)) = (place, limit) else {
-            let known = policy.scopes.iter().flat_map(|scope| scope.limits.iter().map(|limit| limit.id(&scope.name)));
+            let known =
+                policy.scopes.iter().flat_map(|scope| scope.limits.iter().map(|limit| limit.id(&scope.name)));
             let known: Vec<_> = known.collect();
-            return Err(SpendError::UnknownScope { scope: format!("{scope}/{dimension}/{window}"), known: known.join(", ") });
+            return Err(SpendError::UnknownScope {
+                scope: format!("{scope}/{dimension}/{window}"),
+                known: known.join(", "),
+            });
         };
         if amount > super::amount::MOST {
             return Err(AmountError::TooLarge { dimension, amount }.into());
@@ -499,16 +525,21 @@ impl Inner {
         let gauged = Gauged::new(&self.limits, &accounts);
         let postings = self.postings(&gauged, &[]);
         let held = accounts[0].held();
-        let (_, seen) = post(&postings, || self.now(), slots(&gauged), |_, seen| {
-            let takes = seen.iter().map(|_| 0).collect();
-            // A window that rolls is freer when the oldest of what was used has lapsed, every other when it ends.
-            let first = |number: usize, seen: &crate::gauge::Seen<'_>| match gauged.line(number).window {
-                Window::Rolling(_) => seen.frees(1),
-                _ => Some(seen.slot),
-            };
-            let status = seen.iter().enumerate().map(|(number, seen)| (first(number, seen), seen.used));
-            Ok::<_, (usize, ())>((takes, status.collect::<Vec<_>>()))
-        });
+        let (_, seen) = post(
+            &postings,
+            || self.now(),
+            slots(&gauged),
+            |_, seen| {
+                let takes = seen.iter().map(|_| 0).collect();
+                // A window that rolls is freer when the oldest of what was used has lapsed, every other when it ends.
+                let first = |number: usize, seen: &crate::gauge::Seen<'_>| match gauged.line(number).window {
+                    Window::Rolling(_) => seen.frees(1),
+                    _ => Some(seen.slot),
+                };
+                let status = seen.iter().enumerate().map(|(number, seen)| (first(number, seen), seen.used));
+                Ok::<_, (usize, ())>((takes, status.collect::<Vec<_>>()))
+            },
+        );
         let seen = seen.unwrap_or_default(); // nothing refuses
         Ok(seen
             .into_iter()
@@ -572,7 +603,8 @@ impl Inner {
         }
         let gauged = Gauged::new(&self.limits, accounts);
         let postings = self.postings(&gauged, &[]);
-        let (now, taken) = post(&postings, || self.now(), slots(&gauged), |_, seen| force(&gauged, amounts, seen));
+        let (now, taken) =
+            post(&postings, || self.now(), slots(&gauged), |_, seen| force(&gauged, amounts, seen));
         taken.map(|()| now).map_err(|dimension| AmountError::Overflow { dimension })
     }
 
@@ -605,7 +637,12 @@ impl Inner {
 
     // ---- holding
 
-    fn hold(&self, call: &Call, estimate: &Amounts, least: Option<&Amounts>) -> Result<(Arc<Cell>, Named), SpendError> {
+    fn hold(
+        &self,
+        call: &Call,
+        estimate: &Amounts,
+        least: Option<&Amounts>,
+    ) -> Result<(Arc<Cell>, Named), SpendError> {
         let currency = self.limits.policy().unit.currency();
         let mut most = estimate.checked(currency)?;
         let (path, grant) = self.path(call)?;
@@ -639,7 +676,8 @@ impl Inner {
             let id = format!("{:016x}-{generation}", self.token);
             let cell = Arc::new(Cell::default());
             let mut live = cell.lock();
-            self.claim(&id, &cell)?.map_err(|_| SpendError::Conflict { id: id.clone(), what: "its id".into() })?;
+            self.claim(&id, &cell)?
+                .map_err(|_| SpendError::Conflict { id: id.clone(), what: "its id".into() })?;
             let made = self.make(&id, None, generation, String::new(), path, &asked, over_ceiling);
             match made {
                 Ok(made) => *live = Some(made),
@@ -710,7 +748,8 @@ impl Inner {
             return Ok((Live::new(state, accounts), true));
         }
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        self.make(id, call.id.as_deref(), generation, input, path, asked, over_ceiling).map(|live| (live, false))
+        self.make(id, call.id.as_deref(), generation, input, path, asked, over_ceiling)
+            .map(|live| (live, false))
     }
 
     #[allow(clippy::too_many_arguments, reason = "all of one new hold")]
@@ -847,9 +886,9 @@ impl Inner {
                 _ => continue,
             }
             let found = match self.group.store().hold(&name.id) {
-                Ok(Some(state)) if state.generation == name.generation => {
-                    self.accounts(&state.path).map(|accounts| Live { handles: 0, detached: true, ..Live::new(state, accounts) })
-                }
+                Ok(Some(state)) if state.generation == name.generation => self
+                    .accounts(&state.path)
+                    .map(|accounts| Live { handles: 0, detached: true, ..Live::new(state, accounts) }),
                 Ok(_) => Err(name.unknown()),
                 Err(error) => Err(error.into()),
             };
@@ -900,7 +939,16 @@ impl Inner {
             Err(refusal) => {
                 if let Some(id) = step {
                     let refused = Some(refusal.clone());
-                    add_step(&mut state, Step { id: id.to_owned(), kind: Kind::Extend, amounts: more, refused, decision: None })?;
+                    add_step(
+                        &mut state,
+                        Step {
+                            id: id.to_owned(),
+                            kind: Kind::Extend,
+                            amounts: more,
+                            refused,
+                            decision: None,
+                        },
+                    )?;
                     self.group.write([record(Kind::Deny, at, Vec::new(), &state, "")])?;
                     live.state = state;
                 }
@@ -916,7 +964,13 @@ impl Inner {
         state.decision = decision.clone();
         if let Some(id) = step {
             let decision = Some(Box::new(decision.clone()));
-            state.steps.push(Step { id: id.to_owned(), kind: Kind::Extend, amounts: more, refused: None, decision });
+            state.steps.push(Step {
+                id: id.to_owned(),
+                kind: Kind::Extend,
+                amounts: more,
+                refused: None,
+                decision,
+            });
         }
         for account in &live.accounts {
             account.set_aside(&granted.amounts);
@@ -951,7 +1005,8 @@ impl Inner {
         live.must_not_be_over("charged")?;
         let mut state = live.state.clone();
         if let Some(id) = step {
-            let step = Step { id: id.to_owned(), kind: Kind::Charge, amounts: used, refused: None, decision: None };
+            let step =
+                Step { id: id.to_owned(), kind: Kind::Charge, amounts: used, refused: None, decision: None };
             add_step(&mut state, step)?;
         }
         let effects = state.use_up(&used)?;
@@ -978,7 +1033,12 @@ impl Inner {
         self.finish(cell, name, Some(stated), note)
     }
 
-    pub(super) fn release(&self, cell: &Arc<Cell>, name: &HoldRef, note: &str) -> Result<Settlement, SpendError> {
+    pub(super) fn release(
+        &self,
+        cell: &Arc<Cell>,
+        name: &HoldRef,
+        note: &str,
+    ) -> Result<Settlement, SpendError> {
         self.finish(cell, name, None, note)
     }
 
@@ -1098,7 +1158,9 @@ impl Inner {
         }
         let records = expired
             .iter_mut()
-            .map(|(.., state, effects)| record(Kind::Expire, now, std::mem::take(&mut effects.moves), state, ""))
+            .map(|(.., state, effects)| {
+                record(Kind::Expire, now, std::mem::take(&mut effects.moves), state, "")
+            })
             .collect::<Vec<_>>();
         let written = self.group.write(records);
         let mut events = Vec::new();
@@ -1191,7 +1253,9 @@ fn slots<'a>(gauged: &'a Gauged<'_>) -> impl Fn(usize, &Millis) -> u32 + 'a {
 
 /// All windows of the accounts that part with time.
 fn windows<'a>(limits: &'a Limits, accounts: &'a [Arc<Front>]) -> Vec<&'a Window> {
-    let lines = accounts.iter().flat_map(|account| (0..account.gauges.len()).map(move |limit| limits.line(account, limit)));
+    let lines = accounts
+        .iter()
+        .flat_map(|account| (0..account.gauges.len()).map(move |limit| limits.line(account, limit)));
     lines.map(|line| line.window).filter(|window| **window != Window::Lifetime).collect()
 }
 
@@ -1221,7 +1285,9 @@ fn known_step<'a>(
     kind: Kind,
     amounts: &Quantities,
 ) -> Result<Option<&'a Step>, SpendError> {
-    let Some(known) = step.and_then(|id| live.state.steps.iter().find(|known| known.id == id)) else { return Ok(None) };
+    let Some(known) = step.and_then(|id| live.state.steps.iter().find(|known| known.id == id)) else {
+        return Ok(None);
+    };
     if (known.kind, known.amounts) == (kind, *amounts) {
         return Ok(Some(known));
     }

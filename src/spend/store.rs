@@ -116,7 +116,9 @@ pub enum StoreError {
         holder: Option<u32>,
     },
     /// It is not whole.
-    #[error("{path} was torn or altered: {what}; restore it from a copy, or run `tollgate budget audit` for all that is wrong")]
+    #[error(
+        "{path} was torn or altered: {what}; restore it from a copy, or run `tollgate budget audit` for all that is wrong"
+    )]
     Corrupt {
         /// The file.
         path: String,
@@ -134,7 +136,9 @@ pub enum StoreError {
         known: u32,
     },
     /// Its amounts are in another unit.
-    #[error("the store counts {kept} and the policy {asked}: amounts of different units do not add up; use another store")]
+    #[error(
+        "the store counts {kept} and the policy {asked}: amounts of different units do not add up; use another store"
+    )]
     Unit {
         /// The store's, as `USD/6`.
         kept: String,
@@ -142,7 +146,9 @@ pub enum StoreError {
         asked: String,
     },
     /// A limit's window reaches back further than what is kept.
-    #[error("{limit} adds up more than what is kept (since {since} ms): wait until then plus the window, or restore what was archived")]
+    #[error(
+        "{limit} adds up more than what is kept (since {since} ms): wait until then plus the window, or restore what was archived"
+    )]
     NoHistory {
         /// The limit.
         limit: String,
@@ -158,7 +164,9 @@ pub enum StoreError {
         cap: usize,
     },
     /// The disk, the file system or the database failed.
-    #[error("cannot {doing} {path}: {cause}; nothing was changed, and calls are refused until it works again")]
+    #[error(
+        "cannot {doing} {path}: {cause}; nothing was changed, and calls are refused until it works again"
+    )]
     Io {
         /// What was tried.
         doing: &'static str,

@@ -34,7 +34,12 @@ impl HoldState {
 
     /// More set aside, at `at`. `same_windows` says whether two instants lie in the same slots of all limits: their parts need
     /// not be told apart.
-    pub(crate) fn set_aside(&mut self, at: Millis, amounts: &Quantities, same_windows: impl Fn(Millis) -> bool) -> Move {
+    pub(crate) fn set_aside(
+        &mut self,
+        at: Millis,
+        amounts: &Quantities,
+        same_windows: impl Fn(Millis) -> bool,
+    ) -> Move {
         let mut books = Books::default();
         books.add(amounts, |entry| &mut entry.reserved);
         match self.parts.last_mut() {
@@ -74,7 +79,8 @@ impl HoldState {
             if late {
                 books.take(&taken, |entry| &mut entry.expired);
             } else {
-                effects.unheld = effects.unheld.checked_add(&taken).ok_or_else(|| overflow(&taken, &taken))?;
+                effects.unheld =
+                    effects.unheld.checked_add(&taken).ok_or_else(|| overflow(&taken, &taken))?;
             }
             effects.moves.push(Move { at: part.at, books });
         }
@@ -158,6 +164,7 @@ fn saturating(one: &Quantities, other: &Quantities) -> Quantities {
 }
 
 fn overflow(one: &Quantities, other: &Quantities) -> AmountError {
-    let over = DIMENSIONS.into_iter().find(|&dimension| one[dimension].checked_add(other[dimension]).is_none());
+    let over =
+        DIMENSIONS.into_iter().find(|&dimension| one[dimension].checked_add(other[dimension]).is_none());
     AmountError::Overflow { dimension: over.unwrap_or(Dimension::Cost) }
 }

@@ -112,7 +112,14 @@ mod tests {
     #[test]
     fn amounts_are_read_exactly_or_not_at_all() {
         let micro = MoneyUnit::default();
-        let cases = [("0", 0), ("3", 3_000_000), ("3.00", 3_000_000), ("0.000001", 1), ("0.0000010", 1), ("007.5", 7_500_000)];
+        let cases = [
+            ("0", 0),
+            ("3", 3_000_000),
+            ("3.00", 3_000_000),
+            ("0.000001", 1),
+            ("0.0000010", 1),
+            ("007.5", 7_500_000),
+        ];
         for (text, units) in cases {
             assert_eq!(micro.parse(text), Ok(units), "{text}");
         }
@@ -125,7 +132,8 @@ mod tests {
 
     #[test]
     fn amounts_are_shown_with_two_places_or_as_many_as_they_need() {
-        let cases = [(0, "0.00"), (1, "0.000001"), (500_000, "0.50"), (1_230_000, "1.23"), (1_234_500, "1.2345")];
+        let cases =
+            [(0, "0.00"), (1, "0.000001"), (500_000, "0.50"), (1_230_000, "1.23"), (1_234_500, "1.2345")];
         for (amount, text) in cases {
             assert_eq!(MoneyUnit::default().show(amount), text);
         }

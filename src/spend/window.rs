@@ -100,7 +100,9 @@ pub enum WindowError {
     #[error("{0} ms is no length of a fixed window, accepted: 1s to 36525d, in whole milliseconds")]
     Fixed(u128),
     /// Not a time zone.
-    #[error("{0:?} is not a known time zone, accepted: a name of the IANA database such as \"Europe/Berlin\", or \"UTC\"")]
+    #[error(
+        "{0:?} is not a known time zone, accepted: a name of the IANA database such as \"Europe/Berlin\", or \"UTC\""
+    )]
     Zone(String),
     /// Not a window.
     #[error("{0:?} is no window, accepted: {ACCEPTED}")]
@@ -133,7 +135,10 @@ impl Window {
     pub fn fixed(length: Duration, anchor: Millis) -> Result<Self, WindowError> {
         let millis = length.as_millis();
         match Millis::try_from(millis) {
-            Ok(length_) if length.subsec_nanos() % 1_000_000 == 0 && (SHORTEST_FIXED..=LONGEST).contains(&length_) => {
+            Ok(length_)
+                if length.subsec_nanos() % 1_000_000 == 0
+                    && (SHORTEST_FIXED..=LONGEST).contains(&length_) =>
+            {
                 Ok(Window::Fixed(Fixed { length: length_, anchor }))
             }
             _ => Err(WindowError::Fixed(millis)),
@@ -278,7 +283,10 @@ const EPOCH: Date = date(1970, 1, 1);
 
 /// `at` must be [`LATEST`] or before.
 fn timestamp(at: Millis) -> Timestamp {
-    i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
+    i64::try_from(at)
+        .ok()
+        .and_then(|at| Timestamp::from_millisecond(at).ok())
+        .unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// `at` as RFC 3339 has it, in UTC; the latest time of calendars for what is later.
@@ -301,7 +309,9 @@ impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Window::Lifetime => f.write_str("lifetime"),
-            Window::Rolling(Rolling { slot }) => write!(f, "rolling {}", show_length(slot * Millis::from(SLOTS))),
+            Window::Rolling(Rolling { slot }) => {
+                write!(f, "rolling {}", show_length(slot * Millis::from(SLOTS)))
+            }
             Window::Fixed(Fixed { length, anchor }) => {
                 write!(f, "fixed {} from {}", show_length(*length), show_time(*anchor))
             }
@@ -326,7 +336,9 @@ impl FromStr for Window {
         match words[..] {
             ["lifetime"] => Ok(Window::Lifetime),
             ["rolling", word] => Self::rolling(length(word)?),
-            ["fixed", word, "from", anchor] => Self::fixed(length(word)?, parse_time(anchor).ok_or_else(refused)?),
+            ["fixed", word, "from", anchor] => {
+                Self::fixed(length(word)?, parse_time(anchor).ok_or_else(refused)?)
+            }
             ["calendar", "day", "in", zone] => Self::day(zone),
             ["calendar", "week", "in", zone] => Self::week(zone),
             ["calendar", "month", "in", zone] => Self::month(zone),
@@ -474,17 +486,42 @@ mod tests {
             let json = serde_json::to_string(&window).unwrap();
             assert_eq!(serde_json::from_str::<Window>(&json).unwrap(), window);
         }
-        for text in ["", "lifetime ", "rolling", "rolling 1x", "rolling 30s", "fixed 1d", "calendar day", "calendar year in UTC", "calendar day in Mars"] {
+        for text in [
+            "",
+            "lifetime ",
+            "rolling",
+            "rolling 1x",
+            "rolling 30s",
+            "fixed 1d",
+            "calendar day",
+            "calendar year in UTC",
+            "calendar day in Mars",
+        ] {
             assert!(text.parse::<Window>().is_err(), "{text}");
         }
     }
 
     fn windows() -> impl Strategy<Value = Window> {
-        let zones = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Kiritimati"];
+        let zones = [
+            "UTC",
+            "Europe/Berlin",
+            "America/Sao_Paulo",
+            "America/St_Johns",
+            "Pacific/Apia",
+            "Asia/Kathmandu",
+            "Australia/Lord_Howe",
+            "Africa/Casablanca",
+            "Pacific/Kiritimati",
+        ];
         let zone = proptest::sample::select(zones.to_vec());
         prop_oneof![
-            (1_000..50_000_000_u64).prop_map(|slot| Window::rolling(Duration::from_millis(slot * 60)).unwrap()),
-            (1_000..10_000_000_000_u64, any::<u64>()).prop_map(|(length, anchor)| Window::fixed(Duration::from_millis(length), anchor).unwrap()),
+            (1_000..50_000_000_u64)
+                .prop_map(|slot| Window::rolling(Duration::from_millis(slot * 60)).unwrap()),
+            (1_000..10_000_000_000_u64, any::<u64>()).prop_map(|(length, anchor)| Window::fixed(
+                Duration::from_millis(length),
+                anchor
+            )
+            .unwrap()),
             (zone, 0..3_u8).prop_map(|(zone, period)| match period {
                 0 => Window::day(zone).unwrap(),
                 1 => Window::week(zone).unwrap(),

@@ -68,7 +68,11 @@ fn answers(case: &Value, on_expiry: OnExpiry) -> Vec<String> {
             "spend_to" => {
                 let (spent, held) = used(&spend, "all", "", 0);
                 let rest = number(1) - (spent + held) as i64;
-                spend.hold(&Call::new(), &cost(rest)).expect("room").settle(&cost(rest)).expect("it was held");
+                spend
+                    .hold(&Call::new(), &cost(rest))
+                    .expect("room")
+                    .settle(&cost(rest))
+                    .expect("it was held");
                 String::new()
             }
             "set_limit" => {
@@ -99,7 +103,8 @@ fn h01_of_eight_parallel_holds_for_six_tenths_of_a_limit_one_is_admitted() {
     let limit = case["limit"].as_u64().unwrap();
     for _ in 0..200 {
         let spend = open(money(limit), &ManualWallClock::at(START));
-        let calls: Vec<i64> = case["calls"].as_array().unwrap().iter().map(|call| call[2].as_i64().unwrap()).collect();
+        let calls: Vec<i64> =
+            case["calls"].as_array().unwrap().iter().map(|call| call[2].as_i64().unwrap()).collect();
         let barrier = Barrier::new(calls.len());
         let admitted: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = calls

@@ -9,7 +9,11 @@ use tollgate::spend::*;
 fn eight_threads_at_one_limit_take_exactly_what_there_is() {
     for round in 0..20 {
         let store = MemoryStore::new();
-        let spend = open_on(&store, shared([Limit::cost(1_000, rolling(HOUR)), Limit::calls(150, Window::Lifetime)]), &ManualWallClock::at(START));
+        let spend = open_on(
+            &store,
+            shared([Limit::cost(1_000, rolling(HOUR)), Limit::calls(150, Window::Lifetime)]),
+            &ManualWallClock::at(START),
+        );
         let each = if round % 2 == 0 { cost(10).calls(1) } else { cost(3).calls(1) };
         let admitted: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
@@ -45,7 +49,11 @@ impl Drop for Done<'_> {
 fn while_time_passes_no_window_ever_holds_more_than_its_limit() {
     let clock = ManualWallClock::at(START);
     let store = MemoryStore::new();
-    let spend = open_on(&store, shared([Limit::cost(100, rolling(MINUTE)), Limit::cost(400, rolling(10 * MINUTE))]), &clock);
+    let spend = open_on(
+        &store,
+        shared([Limit::cost(100, rolling(MINUTE)), Limit::cost(400, rolling(10 * MINUTE))]),
+        &clock,
+    );
     let admitted: std::sync::Mutex<Vec<(Millis, u64)>> = std::sync::Mutex::default();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -101,9 +109,15 @@ fn many_threads_over_overlapping_scopes_lose_nothing() {
             scope.spawn(move || {
                 for step in 0..300_u64 {
                     let (run, user) = ((thread * 300 + step) / 7, (thread + step) % 5);
-                    let call = Call::new().scope("run", format!("r{run}")).scope("user", format!("u{user}")).scope("team", "t");
+                    let call = Call::new()
+                        .scope("run", format!("r{run}"))
+                        .scope("user", format!("u{user}"))
+                        .scope("team", "t");
                     let amount = 1_000 + (step * 13) % 5_000;
-                    let Ok(hold) = spend.hold(&call, &cost(amount as i64).tokens(100).calls(1).seconds(1)) else { continue };
+                    let Ok(hold) = spend.hold(&call, &cost(amount as i64).tokens(100).calls(1).seconds(1))
+                    else {
+                        continue;
+                    };
                     match step % 4 {
                         0 => drop(hold),
                         1 => {
@@ -158,7 +172,8 @@ fn of_a_settlement_a_release_and_an_expiry_at_once_one_counts() {
     for _ in 0..100 {
         let clock = ManualWallClock::at(START);
         let store = MemoryStore::new();
-        let spend = open_on(&store, money(1_000).ttl(Duration::from_secs(60)).on_expiry(OnExpiry::Released), &clock);
+        let spend =
+            open_on(&store, money(1_000).ttl(Duration::from_secs(60)).on_expiry(OnExpiry::Released), &clock);
         let name = spend.hold(&Call::new().id("one"), &cost(300)).unwrap().detach();
         std::thread::scope(|scope| {
             scope.spawn(|| spend.settle(&name, &cost(200)));

@@ -60,11 +60,15 @@ impl Model {
     /// What counts against a rolling limit: everything in the current slot and the 60 before it.
     fn counts(&self, window: Millis, user: Option<u8>) -> u64 {
         let slot = |at: Millis| at / (window / 60);
-        let lines = self.used.iter().copied().chain(self.holds.iter().flat_map(|hold| {
-            hold.parts.iter().map(|&(at, amounts)| (at, hold.user, amounts))
-        }));
+        let lines = self.used.iter().copied().chain(
+            self.holds
+                .iter()
+                .flat_map(|hold| hold.parts.iter().map(|&(at, amounts)| (at, hold.user, amounts))),
+        );
         lines
-            .filter(|&(at, whose, _)| user.is_none_or(|user| user == whose) && slot(at) + 60 >= slot(self.now))
+            .filter(|&(at, whose, _)| {
+                user.is_none_or(|user| user == whose) && slot(at) + 60 >= slot(self.now)
+            })
             .map(|(_, _, [cost, _])| cost)
             .sum()
     }
@@ -145,7 +149,9 @@ fn run(store: &(impl Store + Clone), ops: &[Op], on_expiry: OnExpiry) {
                         let (name, deadline) = (hold.detach(), model.now + TTL);
                         model.holds.push(Kept { name, user, parts, deadline, expired: false });
                     }
-                    Err(SpendError::Refused(refusal)) => assert!(!fits, "refused {asked:?} of {user}: {refusal}"),
+                    Err(SpendError::Refused(refusal)) => {
+                        assert!(!fits, "refused {asked:?} of {user}: {refusal}")
+                    }
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -179,7 +185,8 @@ fn run(store: &(impl Store + Clone), ops: &[Op], on_expiry: OnExpiry) {
             }
             Op::Settle { hold, amount } => {
                 let Some(kept) = model.holds.get(hold).cloned() else { continue };
-                let settlement = spend.settle(&kept.name, &cost(amount).tokens(amount / 2)).expect("it is not over");
+                let settlement =
+                    spend.settle(&kept.name, &cost(amount).tokens(amount / 2)).expect("it is not over");
                 assert_eq!(settlement.late, kept.expired);
                 model.use_up(hold, [amount.unsigned_abs(), amount.unsigned_abs() / 2]);
                 model.holds.remove(hold);

@@ -81,7 +81,9 @@ fn a_change_of_tier_names_the_account_and_both_tiers() {
     let clock = ManualWallClock::at(START);
     let store = Fragile::new(MemoryStore::new());
     let (spend, told) = told(policy, &clock, &store);
-    let call = |user: &str| spend.hold(&Call::new().scope("user", user), &cost(1)).unwrap().settle(&cost(1)).unwrap();
+    let call = |user: &str| {
+        spend.hold(&Call::new().scope("user", user), &cost(1)).unwrap().settle(&cost(1)).unwrap()
+    };
     for _ in 0..71 {
         call("alice");
     }
@@ -93,7 +95,9 @@ fn a_change_of_tier_names_the_account_and_both_tiers() {
         .unwrap()
         .iter()
         .filter_map(|event| match event {
-            SpendEvent::TierChanged { account, from, to } => Some((account.scope.clone(), account.key.clone(), *from, *to)),
+            SpendEvent::TierChanged { account, from, to } => {
+                Some((account.scope.clone(), account.key.clone(), *from, *to))
+            }
             _ => None,
         })
         .collect();

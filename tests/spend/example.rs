@@ -21,9 +21,16 @@ fn each_of_the_nine_limits_refuses_at_its_number() {
         let all = Amounts::new().of(dimension, limit);
         spend.hold(&call, &all).unwrap().settle(&all).unwrap();
         let refused = refusal(spend.hold(&call, &Amounts::new().of(dimension, 1)));
-        assert_eq!((refused.scope.as_str(), refused.dimension, refused.limit), (scope, dimension, limit as u64));
+        assert_eq!(
+            (refused.scope.as_str(), refused.dimension, refused.limit),
+            (scope, dimension, limit as u64)
+        );
         assert_eq!(refused.resets_at, None, "a run's budget comes back with no time");
-        spend.hold(&Call::new().scope("run", "r2").scope("user", "u").scope("team", "t"), &all).unwrap().release().unwrap();
+        spend
+            .hold(&Call::new().scope("run", "r2").scope("user", "u").scope("team", "t"), &all)
+            .unwrap()
+            .release()
+            .unwrap();
     }
 }
 
@@ -69,7 +76,11 @@ fn everybody_together_has_forty_dollars_an_hour_and_a_team_a_hundred_and_twenty_
             spent += number;
             if user == 13 {
                 let fullest = if hour == 2 { "team" } else { "global" };
-                assert_eq!((number, refused.scope.as_str()), (2, fullest), "13 users at 3.00 leave 1.00 of 40.00");
+                assert_eq!(
+                    (number, refused.scope.as_str()),
+                    (2, fullest),
+                    "13 users at 3.00 leave 1.00 of 40.00"
+                );
             }
         }
         assert_eq!(spent, 80);
@@ -83,7 +94,8 @@ fn everybody_together_has_forty_dollars_an_hour_and_a_team_a_hundred_and_twenty_
 #[test]
 fn thirty_runs_are_under_way_at_once() {
     let spend = open(four_scopes(), &ManualWallClock::at(START));
-    let start = |run: usize| spend.hold(&call(&format!("r{run}"), &format!("u{}", run % 7), "t"), &cost(1).runs(1));
+    let start =
+        |run: usize| spend.hold(&call(&format!("r{run}"), &format!("u{}", run % 7), "t"), &cost(1).runs(1));
     let mut runs: Vec<_> = (0..30).map(|run| start(run).unwrap()).collect();
     let refused = refusal(start(30));
     assert_eq!((refused.dimension, refused.limit, refused.held), (Dimension::Runs, 30, 30));

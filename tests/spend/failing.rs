@@ -50,7 +50,8 @@ fn a_hold_under_an_id_that_could_not_be_recorded_can_be_asked_for_again() {
 fn a_dropped_hold_that_cannot_be_recorded_stays_until_it_expires() {
     let store = Fragile::new(MemoryStore::new());
     let clock = ManualWallClock::at(START);
-    let spend = open_on(&store, money(100).ttl(Duration::from_secs(60)).on_expiry(OnExpiry::Released), &clock);
+    let spend =
+        open_on(&store, money(100).ttl(Duration::from_secs(60)).on_expiry(OnExpiry::Released), &clock);
     let hold = spend.hold(&Call::new(), &cost(100)).unwrap();
     store.set_down(true);
     drop(hold);
@@ -74,7 +75,10 @@ fn a_limit_that_cannot_be_recorded_is_not_changed() {
     assert!(spend.set_limit("all", Dimension::Cost, &Window::Lifetime, 200).is_err());
     store.set_down(false);
     assert_eq!(spend.status("all", "").unwrap()[0].limit, Some(100));
-    assert!(spend.set_limit("all", Dimension::Tokens, &Window::Lifetime, 200).is_err(), "there is no such limit");
+    assert!(
+        spend.set_limit("all", Dimension::Tokens, &Window::Lifetime, 200).is_err(),
+        "there is no such limit"
+    );
     assert!(spend.set_limit("all", Dimension::Cost, &Window::Lifetime, u64::MAX).is_err());
 }
 
@@ -115,7 +119,11 @@ fn a_changed_policy_keeps_what_was_spent() {
     let spend = open_on(&store, shared([Limit::cost(100, rolling(HOUR))]), &clock);
     spend.hold(&Call::new(), &cost(70)).unwrap().settle(&cost(70)).unwrap();
     drop(spend);
-    let raised = shared([Limit::calls(5, Window::Lifetime), Limit::cost(50, rolling(HOUR)), Limit::cost(80, Window::Lifetime)]);
+    let raised = shared([
+        Limit::calls(5, Window::Lifetime),
+        Limit::cost(50, rolling(HOUR)),
+        Limit::cost(80, Window::Lifetime),
+    ]);
     let spend = open_on(&store, raised, &clock);
     assert_eq!(used(&spend, "all", "", 0), (0, 0));
     assert_eq!(used(&spend, "all", "", 1), (70, 0));

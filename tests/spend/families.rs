@@ -49,7 +49,9 @@ fn all_grants_of_a_family_share_one_cap_in_calls() {
 #[test]
 fn a_call_without_a_stated_cost_is_held_at_the_ceiling_and_a_free_one_is_not() {
     let spend = open(family(), &ManualWallClock::at(START));
-    let hold = |grant: &str, amounts: &Amounts| spend.hold(&call(grant), amounts).unwrap().decision().granted[Dimension::Cost];
+    let hold = |grant: &str, amounts: &Amounts| {
+        spend.hold(&call(grant), amounts).unwrap().decision().granted[Dimension::Cost]
+    };
     assert_eq!(hold("root", &Amounts::new().calls(1)), 100);
     assert_eq!(hold("child", &Amounts::new().calls(1)), 100, "its parent's");
     assert_eq!(hold("grandchild", &Amounts::new().calls(1)), 40);
@@ -60,7 +62,10 @@ fn a_call_without_a_stated_cost_is_held_at_the_ceiling_and_a_free_one_is_not() {
 fn a_call_above_the_ceiling_is_refused_for_good() {
     let spend = open(family(), &ManualWallClock::at(START));
     let refused = refusal(spend.hold(&call("grandchild"), &one(41)));
-    assert_eq!((refused.reason, refused.limit, refused.needed, refused.retry_after), (Reason::Ceiling, 40, 41, None));
+    assert_eq!(
+        (refused.reason, refused.limit, refused.needed, refused.retry_after),
+        (Reason::Ceiling, 40, 41, None)
+    );
     let hold = spend.hold_up_to(&call("grandchild"), &one(41), &Amounts::new()).unwrap();
     assert_eq!(hold.decision().granted[Dimension::Cost], 40, "who can shrink gets the ceiling");
 }
@@ -92,7 +97,9 @@ fn a_parent_with_many_children_is_never_overspent() {
                 scope.spawn(move || {
                     let mine = (0..200).filter(|child| child % 8 == thread);
                     mine.filter(|child| {
-                        let Ok(hold) = spend.hold(&call(&format!("g{child}")), &cost(7)) else { return false };
+                        let Ok(hold) = spend.hold(&call(&format!("g{child}")), &cost(7)) else {
+                            return false;
+                        };
                         hold.settle(&cost(7)).unwrap();
                         true
                     })
@@ -119,11 +126,19 @@ fn a_child_cannot_raise_what_it_was_given() {
     assert!(matches!(spend.delegate(&Grant::new("orphan", "nobody")), Err(SpendError::UnknownGrant { .. })));
     spend.delegate(&Grant::new("modest", "grandchild").ceiling(10)).unwrap();
     spend.delegate(&Grant::new("modest", "grandchild").ceiling(10)).unwrap();
-    for other in [Grant::new("modest", "root").ceiling(10), Grant::new("modest", "grandchild"), Grant::new("child", "child")] {
+    for other in [
+        Grant::new("modest", "root").ceiling(10),
+        Grant::new("modest", "grandchild"),
+        Grant::new("child", "child"),
+    ] {
         assert!(matches!(spend.delegate(&other), Err(SpendError::Delegation { .. })), "{other:?}");
     }
     assert_eq!(refusal(spend.hold(&call("modest"), &one(11))).reason, Reason::Ceiling);
-    assert_eq!(refusal(spend.hold(&call("greedy-not"), &one(1)).or_else(|_| spend.hold(&call("modest"), &one(40)))).limit, 10);
+    assert_eq!(
+        refusal(spend.hold(&call("greedy-not"), &one(1)).or_else(|_| spend.hold(&call("modest"), &one(40))))
+            .limit,
+        10
+    );
 }
 
 #[test]

@@ -7,12 +7,19 @@ use tollgate::spend::*;
 #[test]
 fn a_hold_is_taken_from_every_scope_and_dimension_or_from_none() {
     let policy = SpendPolicy::new()
-        .scope(Scope::keyed("user").limit(Limit::cost(1_000, Window::Lifetime)).limit(Limit::calls(10, Window::Lifetime)))
+        .scope(
+            Scope::keyed("user")
+                .limit(Limit::cost(1_000, Window::Lifetime))
+                .limit(Limit::calls(10, Window::Lifetime)),
+        )
         .scope(Scope::shared("all").limit(Limit::tokens(50, Window::Lifetime)));
     let spend = open(policy, &ManualWallClock::at(START));
     let alice = Call::new().scope("user", "alice");
     let refused = refusal(spend.hold(&alice, &Amounts::new().cost(10).calls(1).tokens(51)));
-    assert_eq!((refused.scope.as_str(), refused.dimension, refused.reason), ("all", Dimension::Tokens, Reason::Impossible));
+    assert_eq!(
+        (refused.scope.as_str(), refused.dimension, refused.reason),
+        ("all", Dimension::Tokens, Reason::Impossible)
+    );
     assert_eq!((used(&spend, "user", "alice", 0), used(&spend, "user", "alice", 1)), ((0, 0), (0, 0)));
     let _hold = spend.hold(&alice, &Amounts::new().cost(10).calls(1).tokens(50)).unwrap();
     assert_eq!((used(&spend, "user", "alice", 0), used(&spend, "user", "alice", 1)), ((0, 10), (0, 1)));
@@ -32,7 +39,11 @@ fn a_refusal_says_which_limit_and_when_the_same_call_fits() {
     assert_eq!((refused.spent, refused.held, refused.needed), (90, 0, 40));
     assert_eq!((refused.window.as_str(), refused.scope.as_str()), ("rolling 1h", "all"));
     let wait = refused.retry_after.unwrap();
-    assert_eq!(refused.resets_at, Some(START + 61 * MINUTE), "the minute of the 70 has then passed for an hour");
+    assert_eq!(
+        refused.resets_at,
+        Some(START + 61 * MINUTE),
+        "the minute of the 70 has then passed for an hour"
+    );
     assert_eq!(wait, 51 * MINUTE);
     clock.advance(wait - 1);
     refusal(spend.hold(&Call::new(), &cost(40)));
@@ -43,7 +54,11 @@ fn a_refusal_says_which_limit_and_when_the_same_call_fits() {
 #[test]
 fn the_refusal_that_lasts_longest_is_the_one_that_is_told() {
     let spend = open(
-        shared([Limit::cost(10, rolling(MINUTE)), Limit::cost(10, rolling(HOUR)), Limit::calls(1, rolling(MINUTE))]),
+        shared([
+            Limit::cost(10, rolling(MINUTE)),
+            Limit::cost(10, rolling(HOUR)),
+            Limit::calls(1, rolling(MINUTE)),
+        ]),
         &ManualWallClock::at(START),
     );
     let ten = Amounts::new().cost(10).calls(1);
@@ -81,7 +96,11 @@ fn a_caller_who_can_shrink_gets_the_part_that_still_fits() {
     assert_eq!((refused.dimension, refused.needed), (Dimension::Tokens, 1), "not one token is left");
     first.settle(&Amounts::new().cost(500).tokens(1_000)).unwrap();
     let refused = refusal(spend.hold_up_to(&Call::new(), &most, &Amounts::new().cost(501)));
-    assert_eq!((refused.dimension, refused.needed), (Dimension::Cost, 501), "less than 501 is of no use to it");
+    assert_eq!(
+        (refused.dimension, refused.needed),
+        (Dimension::Cost, 501),
+        "less than 501 is of no use to it"
+    );
     let second = spend.hold_up_to(&Call::new(), &most, &cost(500)).unwrap();
     assert_eq!(second.decision().granted[Dimension::Cost], 500);
 }
@@ -225,7 +244,14 @@ fn an_old_name_does_not_touch_a_newer_hold_under_the_same_id() {
 fn amounts_that_cannot_be_change_nothing() {
     let spend = open(money(1_000), &ManualWallClock::at(START));
     let most = i64::try_from(tollgate::spend::amount::MOST).unwrap();
-    for bad in [cost(-1), tokens(-1), cost(most + 1), cost(i64::MAX), cost(i64::MIN), Amounts::new().cost_in("EUR", 1)] {
+    for bad in [
+        cost(-1),
+        tokens(-1),
+        cost(most + 1),
+        cost(i64::MAX),
+        cost(i64::MIN),
+        Amounts::new().cost_in("EUR", 1),
+    ] {
         assert!(matches!(spend.hold(&Call::new(), &bad), Err(SpendError::Amount(_))), "{bad:?}");
     }
     let hold = spend.hold(&Call::new(), &cost(10)).unwrap();
@@ -246,7 +272,10 @@ fn sums_that_no_longer_fit_are_an_error_and_change_nothing() {
     let most = cost(i64::try_from(tollgate::spend::amount::MOST).unwrap());
     let charged = (0..2_000).take_while(|_| hold.charge(&most).is_ok()).count();
     assert_eq!(charged, 127, "2^53 goes into 2^60 less 1 so often");
-    assert!(matches!(hold.charge(&most), Err(SpendError::Amount(AmountError::Overflow { dimension: Dimension::Cost }))));
+    assert!(matches!(
+        hold.charge(&most),
+        Err(SpendError::Amount(AmountError::Overflow { dimension: Dimension::Cost }))
+    ));
     balances(&store);
     hold.settle(&cost(0)).unwrap();
     balances(&store);
@@ -256,12 +285,17 @@ fn sums_that_no_longer_fit_are_an_error_and_change_nothing() {
 fn a_call_names_every_scope_that_has_keys_and_no_other() {
     let spend = open(four_scopes(), &ManualWallClock::at(START));
     let call = Call::new().scope("run", "r").scope("user", "u");
-    assert!(matches!(spend.hold(&call, &cost(1)), Err(SpendError::MissingScope { scope }) if scope == "team"));
+    assert!(
+        matches!(spend.hold(&call, &cost(1)), Err(SpendError::MissingScope { scope }) if scope == "team")
+    );
     let call = call.scope("team", "t");
     spend.hold(&call, &cost(1)).unwrap().release().unwrap();
     for unknown in ["tenant", "global"] {
         let error = spend.hold(&call.clone().scope(unknown, "x"), &cost(1)).unwrap_err();
-        assert_eq!(error.to_string(), format!("no scope {unknown:?} is budgeted with a key of its own, accepted: run, user, team"));
+        assert_eq!(
+            error.to_string(),
+            format!("no scope {unknown:?} is budgeted with a key of its own, accepted: run, user, team")
+        );
     }
 }
 

@@ -30,7 +30,10 @@ fn another_call_under_the_id_is_a_conflict() {
     let up_to = spend.hold_up_to(&call("alice"), &cost(60), &cost(1));
     assert!(matches!(up_to, Err(SpendError::Conflict { .. })));
     hold.settle(&cost(1)).unwrap();
-    assert!(matches!(spend.hold(&call("bob"), &cost(60)), Err(SpendError::Conflict { .. })), "nor when it is over");
+    assert!(
+        matches!(spend.hold(&call("bob"), &cost(60)), Err(SpendError::Conflict { .. })),
+        "nor when it is over"
+    );
     assert_eq!(used(&spend, "user", "bob", 0), (0, 0));
 }
 

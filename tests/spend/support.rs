@@ -41,7 +41,11 @@ pub fn open(policy: SpendPolicy, clock: &ManualWallClock) -> Spend {
 }
 
 pub fn open_on(store: &(impl Store + Clone), policy: SpendPolicy, clock: &ManualWallClock) -> Spend {
-    Spend::builder(policy).store(store.clone()).clock(clock.clone()).open().expect("a policy that makes sense")
+    Spend::builder(policy)
+        .store(store.clone())
+        .clock(clock.clone())
+        .open()
+        .expect("a policy that makes sense")
 }
 
 /// The four scopes of the documentation, at their numbers.
@@ -55,7 +59,9 @@ pub fn four_scopes() -> SpendPolicy {
         .limit(Limit::cost(3_000_000, rolling(HOUR)))
         .limit(Limit::cost(15_000_000, Window::day("UTC").expect("a zone")));
     let team = Scope::keyed("team").limit(Limit::cost(120_000_000, Window::day("UTC").expect("a zone")));
-    let global = Scope::shared("global").limit(Limit::cost(40_000_000, rolling(HOUR))).limit(Limit::concurrent_runs(30));
+    let global = Scope::shared("global")
+        .limit(Limit::cost(40_000_000, rolling(HOUR)))
+        .limit(Limit::concurrent_runs(30));
     SpendPolicy::new().scope(run).scope(user).scope(team).scope(global)
 }
 
@@ -83,7 +89,11 @@ pub fn balances(store: &dyn Store) {
                 .map(|hold| hold.left()[dimension])
                 .sum();
             let right = entry.settled + entry.released + entry.expired + i64::try_from(out).unwrap();
-            assert_eq!(entry.reserved + entry.overrun, right, "{account:?} in {dimension}, {out} outstanding");
+            assert_eq!(
+                entry.reserved + entry.overrun,
+                right,
+                "{account:?} in {dimension}, {out} outstanding"
+            );
             for part in [entry.reserved, entry.overrun, entry.settled, entry.released, entry.expired] {
                 assert!(part >= 0, "{account:?} in {dimension}");
             }

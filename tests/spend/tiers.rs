@@ -14,7 +14,10 @@ fn profile() -> ReducedProfile {
 
 #[test]
 fn the_tier_is_that_of_the_fullest_limit_before_the_call() {
-    let spend = open(shared([Limit::cost(1_000, Window::Lifetime), Limit::tokens(100, Window::Lifetime)]), &ManualWallClock::at(START));
+    let spend = open(
+        shared([Limit::cost(1_000, Window::Lifetime), Limit::tokens(100, Window::Lifetime)]),
+        &ManualWallClock::at(START),
+    );
     let step = |amounts: &Amounts| {
         let hold = spend.hold(&Call::new(), amounts)?;
         let decision = hold.decision().clone();
@@ -27,7 +30,10 @@ fn the_tier_is_that_of_the_fullest_limit_before_the_call() {
     let reduced = step(&cost(1)).unwrap();
     assert_eq!(reduced.tier, Tier::Reduced, "700 of 1,000 before it");
     let cause = reduced.set_by.unwrap();
-    assert_eq!((cause.dimension, cause.used, cause.limit, cause.scope.as_str()), (Dimension::Cost, 700, 1_000, "all"));
+    assert_eq!(
+        (cause.dimension, cause.used, cause.limit, cause.scope.as_str()),
+        (Dimension::Cost, 700, 1_000, "all")
+    );
     step(&tokens(89)).unwrap();
     assert_eq!(step(&cost(1)).unwrap().set_by.unwrap().dimension, Dimension::Tokens, "99 of 100");
 }
@@ -70,7 +76,13 @@ fn in_the_blocked_tier_a_caller_who_can_shrink_gets_the_part_that_is_free() {
 
 #[test]
 fn runs_seconds_and_calls_set_no_tier_unless_the_policy_says_so() {
-    let limits = || shared([Limit::concurrent_runs(1), Limit::seconds(10, Window::Lifetime), Limit::calls(10, Window::Lifetime)]);
+    let limits = || {
+        shared([
+            Limit::concurrent_runs(1),
+            Limit::seconds(10, Window::Lifetime),
+            Limit::calls(10, Window::Lifetime),
+        ])
+    };
     let all = Amounts::new().runs(1).seconds(9).calls(8);
     let spend = open(limits(), &ManualWallClock::at(START));
     let _hold = spend.hold(&Call::new(), &all).unwrap();
@@ -90,7 +102,10 @@ fn the_decision_carries_the_reduced_profile_and_a_banner_with_the_time_of_the_re
     first.settle(&cost(700)).unwrap();
     let hold = spend.hold(&Call::new(), &cost(10)).unwrap();
     let reduced = hold.reduced().unwrap();
-    assert_eq!((reduced.max_steps, reduced.subagents, reduced.model.as_deref()), (Some(5), Some(false), Some("small")));
+    assert_eq!(
+        (reduced.max_steps, reduced.subagents, reduced.model.as_deref()),
+        (Some(5), Some(false), Some("small"))
+    );
     assert_eq!(hold.decision().set_by.as_ref().unwrap().resets_at, Some(START + 61 * MINUTE));
     assert_eq!(hold.decision().banner.as_deref(), Some("Reduced until 2026-06-01T01:01:00Z."));
 }
