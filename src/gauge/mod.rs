@@ -17,6 +17,8 @@
 //! Judging and changing several gauges is one step to everybody else: words first, then the clock, then the judgement, then
 //! the commit of all words; a refusal rests on words that were seen unchanged afterwards.
 
+#[cfg(all(test, not(any(tollgate_loom, tollgate_shuttle))))]
+mod tests;
 mod word;
 
 use crate::commit::{self, Entry};
@@ -105,8 +107,8 @@ impl Gauge<'_> {
         total.used().saturating_sub(lapsed.map(|word| word.used()).sum())
     }
 
-    #[cfg(feature = "spend")]
     /// The earliest slot after which at least `much` of what counts in `slot` has lapsed with it and the slots before it.
+    #[cfg(feature = "spend")]
     fn frees(&self, total: MeterWord, slot: u32, much: u64) -> Option<u32> {
         if self.ring.is_empty() {
             return (self.counting(total, slot) >= much).then_some(slot);
@@ -196,8 +198,8 @@ pub(crate) struct Seen<'g> {
 }
 
 impl Seen<'_> {
-    #[cfg(feature = "spend")]
     /// The slot with whose lapse at least `much` of what is used has lapsed; `None` if there is not so much.
+    #[cfg(feature = "spend")]
     pub(crate) fn frees(&self, much: u64) -> Option<u32> {
         self.gauge.frees(self.total, self.slot, much)
     }

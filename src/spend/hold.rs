@@ -1,12 +1,13 @@
 //! The handle of a hold.
 
 use super::amount::Amounts;
+use super::engine::Named;
+use super::engine::holds::Cell;
 use super::error::SpendError;
-use super::holds::Cell;
 use super::policy::ReducedProfile;
 use super::record::{HoldState, Phase, Settlement};
 use super::refusal::{Decision, Tier};
-use super::spend::{Named, Spend};
+use super::spend::Spend;
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A store in memory: budgets that end with the process.
 
 use super::books::Books;
-use super::engine::FAMILY_LIMITS;
+use super::engine::limits::FAMILY_LIMITS;
 use super::policy::{Grant, Limit, SpendPolicy};
 use super::record::{FAMILY, HoldState, Kind, Millis, Move, Phase, Record};
 use super::store::{AccountBooks, Opened, Store, StoreError, Usage};

@@ -1,6 +1,5 @@
 //! Money: spend budgets in several scopes, held before dispatch and settled after it.
 
-mod account;
 pub mod amount;
 pub mod books;
 mod call;
@@ -8,10 +7,7 @@ mod clock;
 mod engine;
 mod error;
 mod event;
-mod group;
 mod hold;
-mod holds;
-mod judge;
 mod memory;
 pub mod policy;
 pub mod record;
@@ -21,7 +17,6 @@ mod spend;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod store;
-mod tab;
 mod unit;
 pub mod window;
 
@@ -29,6 +24,7 @@ pub use amount::{AmountError, Amounts, DIMENSIONS, Dimension, Quantities};
 pub use books::{Books, Entry};
 pub use call::Call;
 pub use clock::{ManualWallClock, SystemClock, WallClock};
+pub use engine::LimitStatus;
 pub use error::{OpenError, SpendError};
 pub use event::SpendEvent;
 pub use hold::{Hold, HoldRef};
@@ -38,7 +34,7 @@ pub use policy::{
 };
 pub use record::{Account, Millis, Settlement};
 pub use refusal::{Decision, Reason, Refusal, Tier, TierCause};
-pub use spend::{LimitStatus, Spend, SpendBuilder};
+pub use spend::{Spend, SpendBuilder};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteReader, SqliteStore};
 pub use store::{AccountBooks, Store, StoreError};

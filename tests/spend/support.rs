@@ -1,7 +1,7 @@
 //! Small policies, and a store that can be made to fail.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tollgate::spend::record::{HoldState, Record};
 use tollgate::spend::store::{Opened, Usage};
@@ -101,17 +101,19 @@ pub fn balances(store: &dyn Store) {
     }
 }
 
-/// A store that fails when told to, and counts its writes.
+/// A store that fails when told to, and remembers what was written.
 #[derive(Debug, Clone)]
 pub struct Fragile<S> {
     pub store: S,
     pub down: Arc<AtomicBool>,
     pub writes: Arc<AtomicUsize>,
+    /// All records, in the order in which they became durable.
+    pub log: Arc<Mutex<Vec<Record>>>,
 }
 
 impl<S> Fragile<S> {
     pub fn new(store: S) -> Self {
-        Self { store, down: Arc::default(), writes: Arc::default() }
+        Self { store, down: Arc::default(), writes: Arc::default(), log: Arc::default() }
     }
 
     pub fn set_down(&self, down: bool) {
@@ -138,7 +140,9 @@ impl<S: Store> Store for Fragile<S> {
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
         self.up()?;
         self.writes.fetch_add(1, Ordering::SeqCst);
-        self.store.write(records)
+        self.store.write(records)?;
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(records);
+        Ok(())
     }
     fn usage(&self, scope: &str, key: &str, at: Millis) -> Result<Vec<Usage>, StoreError> {
         self.up()?;

@@ -1,13 +1,13 @@
 //! The limits of a policy as the engine has them, and the gauges of an account.
 
-use super::account::Account;
-use super::amount::Dimension;
+use super::accounts::Front;
 use super::judge::Line;
-use super::policy::SpendPolicy;
-use super::record::{FAMILY, Millis};
-use super::store::{Store, StoreError};
-use super::window::Window;
 use crate::gauge::{Gauges, Start};
+use crate::spend::amount::Dimension;
+use crate::spend::policy::SpendPolicy;
+use crate::spend::record::{FAMILY, Millis};
+use crate::spend::store::{Store, StoreError};
+use crate::spend::window::Window;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A family's limits, in the order in which stores number them.
@@ -62,7 +62,7 @@ impl Limits {
     }
 
     /// A limit of `account`.
-    pub(crate) fn line<'a>(&'a self, account: &'a Account, limit: usize) -> Line<'a> {
+    pub(crate) fn line<'a>(&'a self, account: &'a Front, limit: usize) -> Line<'a> {
         let scope = self.scope_name(account.scope);
         match (&account.amounts, self.policy.scopes.get(account.scope)) {
             (None, Some(known)) => {
@@ -91,7 +91,7 @@ impl Limits {
         key: &str,
         store: &dyn Store,
         now: Millis,
-    ) -> Result<Account, StoreError> {
+    ) -> Result<Front, StoreError> {
         let kept = store.usage(self.scope_name(scope), key, now)?;
         let gauges = self.windows(scope).into_iter().enumerate().map(|(number, window)| {
             let used: Vec<(u32, u64)> = kept
@@ -108,6 +108,6 @@ impl Limits {
             let (cost, calls) = family.map_or((0, 0), |family| (of(family.cost), of(family.calls)));
             Box::from([cost, calls])
         });
-        Ok(Account::new(scope, key.to_owned(), gauges, amounts))
+        Ok(Front::new(scope, key.to_owned(), gauges, amounts))
     }
 }

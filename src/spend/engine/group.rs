@@ -3,9 +3,9 @@
 //! The first caller of a batch leads it: it waits for the write before, closes the batch, writes it, and tells the others. So
 //! there is one write at a time, and one sync serves everybody who came during the sync before it.
 
-use super::policy::SpendPolicy;
-use super::record::{Millis, Record};
-use super::store::{Store, StoreError};
+use crate::spend::policy::SpendPolicy;
+use crate::spend::record::{Millis, Record};
+use crate::spend::store::{Store, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,9 +1,9 @@
 //! Accounts: the gauges of one key of one scope, as many as there is room for. What is not here is in the store.
 
-use super::amount::{DIMENSIONS, Quantities};
-use super::refusal::Tier;
-use super::store::StoreError;
 use crate::gauge::Gauges;
+use crate::spend::amount::{DIMENSIONS, Quantities};
+use crate::spend::refusal::Tier;
+use crate::spend::store::StoreError;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -12,9 +12,9 @@ const SHARDS: usize = 64;
 /// How many accounts a newcomer looks at, in each shard, for one that can go.
 const LOOKS: usize = 8;
 
-/// One key of one scope.
+/// One key of one scope, in memory.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct Front {
     /// The scope's place in the policy; families come after all scopes.
     pub(crate) scope: usize,
     pub(crate) key: String,
@@ -27,7 +27,7 @@ pub(crate) struct Account {
     tier: AtomicU8,
 }
 
-impl Account {
+impl Front {
     pub(crate) fn new(scope: usize, key: String, gauges: Gauges, amounts: Option<Box<[u64]>>) -> Self {
         Self { scope, key, gauges, amounts, held: Default::default(), tier: AtomicU8::new(0) }
     }
@@ -68,7 +68,7 @@ impl Account {
 
 #[derive(Debug, Default)]
 struct Shard {
-    accounts: HashMap<(usize, Arc<str>), Arc<Account>, ahash::RandomState>,
+    accounts: HashMap<(usize, Arc<str>), Arc<Front>, ahash::RandomState>,
     /// All keys of `accounts`, in the order in which they are looked at for one that can go.
     round: VecDeque<(usize, Arc<str>)>,
     /// How many went so far: what was read of the store before one went may be out of date.
@@ -117,8 +117,8 @@ impl Accounts {
         &self,
         scope: usize,
         key: &str,
-        load: impl Fn() -> Result<Account, StoreError>,
-    ) -> Result<Arc<Account>, NoAccount> {
+        load: impl Fn() -> Result<Front, StoreError>,
+    ) -> Result<Arc<Front>, NoAccount> {
         let place = self.hasher.hash_one((scope, key)) as usize % SHARDS;
         let name: (usize, Arc<str>) = (scope, key.into());
         loop {

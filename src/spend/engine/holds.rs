@@ -1,7 +1,8 @@
 //! Open holds: by id, and by when they expire.
 
-use super::account::Account;
-use super::record::{HoldState, Millis};
+use super::accounts::Front;
+use crate::spend::error::SpendError;
+use crate::spend::record::{HoldState, Millis, Phase};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ pub(crate) struct Cell(Mutex<Option<Live>>);
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) state: HoldState,
-    pub(crate) accounts: Vec<Arc<Account>>,
+    pub(crate) accounts: Vec<Arc<Front>>,
     /// Handles that give it back when the last of them is dropped.
     pub(crate) handles: usize,
     /// Somebody keeps only its name, to settle it later: no handle's end gives it back.
@@ -37,6 +38,33 @@ impl Cell {
             Ok(live) => Some(live),
             Err(std::sync::TryLockError::Poisoned(live)) => Some(live.into_inner()),
             Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl Live {
+    pub(crate) fn new(state: HoldState, accounts: Vec<Arc<Front>>) -> Self {
+        Self { looked_at: state.deadline, state, accounts, handles: 1, detached: false }
+    }
+
+    pub(crate) fn over(&self, asked: &'static str, phase: &'static str) -> SpendError {
+        SpendError::Over { id: self.state.id.clone(), phase, asked }
+    }
+
+    pub(crate) fn must_not_be_over(&self, asked: &'static str) -> Result<(), SpendError> {
+        match self.state.phase {
+            Phase::Open | Phase::Expired => Ok(()),
+            Phase::Settled(_) => Err(self.over(asked, "settled")),
+            Phase::Released(_) => Err(self.over(asked, "released")),
+            Phase::Denied(_) => Err(self.over(asked, "refused")),
+        }
+    }
+
+    pub(crate) fn must_be_open(&self, asked: &'static str) -> Result<(), SpendError> {
+        self.must_not_be_over(asked)?;
+        match self.state.phase {
+            Phase::Expired => Err(self.over(asked, "expired")),
+            _ => Ok(()),
         }
     }
 }

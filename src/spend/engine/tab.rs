@@ -1,9 +1,9 @@
 //! The tab of one hold: what each operation makes of it. Pure: nothing here touches gauges or stores.
 
-use super::amount::{AmountError, DIMENSIONS, Dimension, Quantities};
-use super::books::{Books, Entry};
-use super::policy::OnExpiry;
-use super::record::{HoldState, Millis, Move, Part, Phase, Settlement};
+use crate::spend::amount::{AmountError, DIMENSIONS, Dimension, Quantities};
+use crate::spend::books::{Books, Entry};
+use crate::spend::policy::OnExpiry;
+use crate::spend::record::{HoldState, Millis, Move, Part, Phase, Settlement};
 
 /// What an operation changes besides the hold itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,20 +1,20 @@
 //! The judgement: pure functions of what was seen on the gauges of all accounts of one call.
 
-use super::account::Account;
-use super::amount::{DIMENSIONS, Dimension, Quantities};
-use super::engine::Limits;
-use super::policy::Tiers;
-use super::record::Millis;
-use super::refusal::{Reason, Refusal, Tier, TierCause};
-use super::window::Window;
+use super::accounts::Front;
+use super::limits::Limits;
 use crate::gauge::{COUNTABLE, Seen, Takes};
+use crate::spend::amount::{DIMENSIONS, Dimension, Quantities};
+use crate::spend::policy::Tiers;
+use crate::spend::record::Millis;
+use crate::spend::refusal::{Reason, Refusal, Tier, TierCause};
+use crate::spend::window::Window;
 use std::sync::Arc;
 
 /// The gauges of a call: each a limit of an account, in the order of the path and of the policy.
 #[derive(Debug)]
 pub(crate) struct Gauged<'a> {
     pub(crate) limits: &'a Limits,
-    pub(crate) accounts: &'a [Arc<Account>],
+    pub(crate) accounts: &'a [Arc<Front>],
     /// (account, limit) of each gauge.
     pub(crate) places: Vec<(usize, usize)>,
 }
@@ -23,14 +23,14 @@ pub(crate) struct Gauged<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) scope: &'a str,
-    pub(crate) account: &'a Account,
+    pub(crate) account: &'a Front,
     pub(crate) dimension: Dimension,
     pub(crate) window: &'a Window,
     pub(crate) amount: u64,
 }
 
 impl<'a> Gauged<'a> {
-    pub(crate) fn new(limits: &'a Limits, accounts: &'a [Arc<Account>]) -> Self {
+    pub(crate) fn new(limits: &'a Limits, accounts: &'a [Arc<Front>]) -> Self {
         let places = accounts.iter().enumerate();
         let places = places.flat_map(|(at, account)| (0..account.gauges.len()).map(move |limit| (at, limit)));
         Self { limits, accounts, places: places.collect() }

@@ -1,0 +1,63 @@
+//! Taking a store into use: what is open in it is open again.
+
+use super::Engine;
+use super::accounts::Accounts;
+use super::group::GroupCommit;
+use super::holds::{Cell, Holds, Live};
+use super::limits::Limits;
+use crate::spend::clock::{Forward, WallClock};
+use crate::spend::error::{OpenError, SpendError};
+use crate::spend::event::Subscribers;
+use crate::spend::policy::SpendPolicy;
+use crate::spend::record::HoldState;
+use crate::spend::store::{Store, StoreError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+impl Engine {
+    pub(crate) fn open(
+        policy: SpendPolicy,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn WallClock>,
+        subscribers: Subscribers,
+    ) -> Result<Self, OpenError> {
+        policy.validate()?;
+        let opened = store.open(&policy, clock.unix_millis())?;
+        let engine = Self {
+            accounts: Accounts::new(policy.account_cap),
+            holds: Holds::new(policy.hold_cap),
+            clock: Forward::new(clock, opened.latest),
+            generation: AtomicU64::new(opened.next_generation),
+            token: ahash::RandomState::new().hash_one(opened.latest),
+            grants: RwLock::default(),
+            subscribers,
+            group: GroupCommit::new(store),
+            limits: Limits::new(policy),
+        };
+        for state in opened.holds {
+            engine.reopen(state).map_err(|error| match error {
+                SpendError::Store(error) => OpenError::Store(error),
+                other => OpenError::Store(StoreError::Other(other.to_string())),
+            })?;
+        }
+        Ok(engine)
+    }
+
+    /// Takes a stored hold back into memory when the store is opened.
+    pub(crate) fn reopen(&self, state: HoldState) -> Result<(), SpendError> {
+        let accounts = self.accounts(&state.path)?;
+        let left = state.left();
+        for account in &accounts {
+            account.set_aside(&left);
+        }
+        let (id, deadline) = (state.id.clone(), state.deadline);
+        let cell = Arc::new(Cell::default());
+        let mut live = cell.lock();
+        // There are as many as there were; the cap may be lower now.
+        let _ = self.holds.claim(&id, &cell, true);
+        *live = Some(Live { handles: 0, detached: true, looked_at: deadline, ..Live::new(state, accounts) });
+        drop(live);
+        self.holds.expires(deadline, &id);
+        Ok(())
+    }
+}
