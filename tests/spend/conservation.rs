@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::time::Duration;
 use tollgate::spend::*;
 
@@ -129,12 +130,17 @@ fn policy(limits: [u64; 3], on_expiry: OnExpiry) -> SpendPolicy {
         .on_expiry(on_expiry)
 }
 
-/// Runs a history, and compares after every step.
-fn run(store: &(impl Store + Clone), ops: &[Op], on_expiry: OnExpiry) {
+/// Runs a history on what `opened` opens, at first and at every restart, and compares after every step.
+fn run(opened: impl Fn() -> Arc<dyn Store>, ops: &[Op], on_expiry: OnExpiry) {
     let clock = ManualWallClock::at(START);
     let limits = [100, 180, 400];
     let mut model = Model { used: Vec::new(), holds: Vec::new(), now: START, limits, on_expiry };
-    let mut spend = open_on(store, policy(limits, on_expiry), &clock);
+    let mut store = opened();
+    let engine = |store: &Arc<dyn Store>, limits| {
+        let builder = Spend::builder(policy(limits, on_expiry)).shared_store(Arc::clone(store));
+        builder.clock(clock.clone()).open().expect("a policy that makes sense")
+    };
+    let mut spend = engine(&store, limits);
     for op in ops {
         model.expire();
         match *op {
@@ -201,8 +207,9 @@ fn run(store: &(impl Store + Clone), ops: &[Op], on_expiry: OnExpiry) {
                 model.now += millis;
             }
             Op::Restart => {
-                drop(spend);
-                spend = open_on(store, policy(model.limits, on_expiry), &clock);
+                drop((spend, store));
+                store = opened();
+                spend = engine(&store, model.limits);
             }
             Op::Raise { amount } => {
                 spend.set_limit("user", Dimension::Cost, &rolling(WINDOWS[0]), amount).expect("a limit");
@@ -218,7 +225,7 @@ fn run(store: &(impl Store + Clone), ops: &[Op], on_expiry: OnExpiry) {
         assert_eq!(spent + held, model.counts(WINDOWS[1], None), "of all after {op:?}");
         let (spent, held) = used(&spend, "all", "", 1);
         assert_eq!(spent + held, model.tokens(), "tokens after {op:?}");
-        balances(store);
+        balances(&*store);
     }
 }
 
@@ -231,6 +238,25 @@ proptest! {
         released in any::<bool>(),
     ) {
         let on_expiry = if released { OnExpiry::Released } else { OnExpiry::Spent };
-        run(&MemoryStore::new(), &ops, on_expiry);
+        let store = MemoryStore::new();
+        run(|| Arc::new(store.clone()), &ops, on_expiry);
+    }
+}
+
+#[cfg(feature = "sqlite")]
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_or_counted_twice_in_a_file_that_is_opened_again_and_again(
+        ops in proptest::collection::vec(op(), 1..40),
+        released in any::<bool>(),
+    ) {
+        let on_expiry = if released { OnExpiry::Released } else { OnExpiry::Spent };
+        let folder = tempfile::tempdir().expect("a place for files");
+        let path = folder.path().join("budgets.db");
+        run(|| Arc::new(SqliteStore::at(&path).expect("a store")), &ops, on_expiry);
+        let audit = sqlite::audit(&path).expect("a store");
+        prop_assert!(audit.findings.is_empty(), "{}", audit.findings[0]);
     }
 }

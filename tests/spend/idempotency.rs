@@ -141,3 +141,28 @@ fn answers_are_forgotten_after_the_time_that_the_policy_states() {
     spend.hold(&Call::new(), &cost(1)).unwrap().settle(&cost(1)).unwrap();
     assert!(!spend.hold(&call, &cost(10)).unwrap().is_replayed());
 }
+
+#[test]
+fn a_hold_found_again_was_granted_what_it_was_at_first_whatever_was_added_to_it() {
+    let spend = open(money(100), &ManualWallClock::at(START));
+    let call = Call::new().id("request-1");
+    let first = spend.hold(&call, &cost(10)).unwrap();
+    first.extend(&cost(80)).unwrap();
+    let again = spend.hold(&call, &cost(10)).unwrap();
+    assert_eq!(again.decision(), first.decision());
+}
+
+#[test]
+fn an_expired_hold_that_cannot_be_settled_takes_no_place_among_the_open_ones() {
+    let clock = ManualWallClock::at(START);
+    let spend = open(money(100).ttl(Duration::from_secs(60)), &clock);
+    let name = spend.hold(&Call::new().id("request-1"), &cost(10)).unwrap().detach();
+    clock.advance(60_000);
+    spend.expire_due();
+    assert_eq!(spend.open_holds(), 0);
+    spend.settle(&name, &cost(-1)).unwrap_err();
+    assert_eq!(spend.open_holds(), 0);
+    spend.resume(&name).unwrap();
+    assert_eq!(spend.open_holds(), 0);
+    assert!(spend.settle(&name, &cost(10)).unwrap().late);
+}

@@ -69,7 +69,6 @@ impl Engine {
         let same = |other: Millis| windows.iter().all(|window| window.slot(other) == window.slot(at));
         let reserved = state.set_aside(at, &granted.amounts, same);
         state.deadline = state.deadline.max(at.saturating_add(self.limits.policy().ttl));
-        state.decision = decision.clone();
         if let Some(id) = step {
             let decision = Some(Box::new(decision.clone()));
             state.steps.push(Step {

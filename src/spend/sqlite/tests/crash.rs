@@ -2,6 +2,7 @@
 
 use super::super::crash::armed;
 use super::*;
+use crate::spend::{Amounts, Call, ManualWallClock, Spend};
 use std::io::Write;
 use std::process::Command;
 
@@ -58,12 +59,30 @@ fn policy_after() -> SpendPolicy {
 const FOLDER: &str = "TOLLGATE_CRASH_FOLDER";
 const POINT: &str = "TOLLGATE_CRASH_POINT";
 
+/// What a child process is told: its folder. From here on it is killed at its point.
+fn told() -> Option<PathBuf> {
+    let (Ok(folder), Ok(point)) = (std::env::var(FOLDER), std::env::var(POINT)) else { return None };
+    armed::kill_at(point.parse().unwrap());
+    Some(PathBuf::from(folder))
+}
+
+/// Runs a test of this module in a child process that is killed at a point. Did it get to its end?
+fn survives(test: &str, folder: &Path, point: u64) -> bool {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("spend::sqlite::tests::crash::{test}")])
+        .env(FOLDER, folder)
+        .env(POINT, point.to_string())
+        .output()
+        .unwrap();
+    let done = folder.join("done").exists();
+    assert_eq!(output.status.success(), done, "{}", String::from_utf8_lossy(&output.stdout));
+    done
+}
+
 /// Does nothing unless it is started by the test below.
 #[test]
 fn child() {
-    let (Ok(folder), Ok(point)) = (std::env::var(FOLDER), std::env::var(POINT)) else { return };
-    let folder = PathBuf::from(folder);
-    armed::kill_at(point.parse().unwrap());
+    let Some(folder) = told() else { return };
     let mut acknowledged = std::fs::File::create(folder.join("acknowledged")).unwrap();
     let mut acknowledge = || acknowledged.write_all(b".").and_then(|()| acknowledged.sync_all()).unwrap();
     let store = SqliteStore::at(folder.join("budgets.db")).unwrap();
@@ -90,14 +109,7 @@ fn a_process_killed_at_any_point_leaves_what_it_acknowledged_and_at_most_one_wri
         assert!(point < 500, "the script does not end");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("budgets.db");
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "spend::sqlite::tests::crash::child"])
-            .env(FOLDER, folder.path())
-            .env(POINT, point.to_string())
-            .output()
-            .unwrap();
-        let done = folder.path().join("done").exists();
-        assert_eq!(status.status.success(), done, "{}", String::from_utf8_lossy(&status.stdout));
+        let done = survives("child", folder.path(), point);
         let acknowledged = std::fs::read(folder.path().join("acknowledged")).unwrap().len();
 
         let store = SqliteStore::at(&path).unwrap();
@@ -148,4 +160,78 @@ fn a_process_killed_at_any_point_leaves_what_it_acknowledged_and_at_most_one_wri
         }
     }
     assert!(archived_twice, "no point lies between an archive's file and its transaction");
+}
+
+/// Calls of a run, each under an id of its own and noted once it was answered: done again, they change nothing.
+fn calls(spend: &Spend, clock: &ManualWallClock, mut answered: impl FnMut(&str, String)) {
+    let amounts = |cost: i64| Amounts::new().cost(cost).calls(1);
+    let call = |id: &str| Call::new().scope("tenant", "t").scope("user", "ann").id(id);
+    let hold = |id: &str, cost: i64| spend.hold(&call(id), &amounts(cost));
+    let a = hold("a", 300_000).unwrap();
+    answered("a is held", format!("{:?}", a.decision()));
+    answered("a is extended", format!("{:?}", a.extend_as("more", &amounts(200_000))));
+    answered("a is charged", format!("{:?}", a.charge_as("part", &amounts(100_000))));
+    answered("b is refused", format!("{:?}", hold("b", 600_000).map(|_| ())));
+    answered("a is settled", format!("{:?}", a.settle(&amounts(450_000)).map(|settled| settled.overrun)));
+    let c = hold("c", 100).unwrap();
+    answered("c is held", format!("{:?}", c.decision()));
+    answered("c is released", format!("{:?}", c.release().map(|settled| settled.released)));
+    let d = hold("d", 7_000).unwrap().detach();
+    answered("d is held", format!("{d:?}"));
+    clock.advance(HOUR);
+    spend.expire_due();
+    answered("d is expired", String::new());
+    answered("d is settled", format!("{:?}", spend.settle(&d, &amounts(5_000)).map(|settled| settled.late)));
+}
+
+fn engine(store: SqliteStore) -> (Spend, ManualWallClock) {
+    let clock = ManualWallClock::at(START);
+    (Spend::builder(usual()).store(store).clock(clock.clone()).open().unwrap(), clock)
+}
+
+/// Does nothing unless it is started by the test below.
+#[test]
+fn child_with_an_engine() {
+    let Some(folder) = told() else { return };
+    let (spend, clock) = engine(SqliteStore::at(folder.join("budgets.db")).unwrap());
+    let mut answers = std::fs::File::create(folder.join("answers")).unwrap();
+    calls(&spend, &clock, |what, answer| {
+        writeln!(answers, "{what}: {answer}").and_then(|()| answers.sync_all()).unwrap();
+    });
+    std::fs::write(folder.join("done"), "").unwrap();
+}
+
+#[test]
+fn an_engine_killed_at_any_point_goes_on_with_the_same_calls_to_the_same_end() {
+    let (undisturbed, clock) = {
+        let (folder, path) = place();
+        let (spend, clock) = engine(SqliteStore::at(&path).unwrap());
+        drop(folder.keep());
+        (spend, clock)
+    };
+    let mut expected = Vec::new();
+    calls(&undisturbed, &clock, |what, answer| expected.push(format!("{what}: {answer}")));
+    for point in 1.. {
+        assert!(point < 1_000, "the calls do not end");
+        let (folder, path) = place();
+        let done = survives("child_with_an_engine", folder.path(), point);
+        let answers = std::fs::read_to_string(folder.path().join("answers")).unwrap_or_default();
+        let answers: Vec<&str> = answers.lines().collect();
+        assert_eq!(answers, expected[..answers.len()], "at {point}");
+        let (spend, clock) = engine(SqliteStore::at(&path).unwrap());
+        whole(&path);
+        let mut again = Vec::new();
+        calls(&spend, &clock, |what, answer| again.push(format!("{what}: {answer}")));
+        assert_eq!(again, expected, "at {point}");
+        assert_eq!(spend.books(), undisturbed.books(), "at {point}");
+        for user in [("tenant", "t"), ("user", "ann")] {
+            assert_eq!(spend.status(user.0, user.1), undisturbed.status(user.0, user.1), "at {point}");
+        }
+        drop(spend);
+        whole(&path);
+        if done {
+            assert!(point > 100, "only {point} points");
+            break;
+        }
+    }
 }
