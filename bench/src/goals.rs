@@ -71,13 +71,15 @@ pub fn goals(sizes: &Sizes) -> Vec<Goal> {
     ]
 }
 
-/// Pairs that are told wherever both took part: the same clock on both sides.
-pub const CLOCK_FOR_CLOCK: [(&str, &str); 5] = [
+/// Pairs that are told wherever both took part: the same clock on both sides, or the same file system.
+pub const SIDE_BY_SIDE: [(&str, &str); 7] = [
     ("tollgate-coarse", "baseline-coarse"),
     ("tollgate-std", "baseline-std"),
     ("tollgate-std", "governor-std"),
     ("tollgate-coarse", "dashmap-coarse"),
     ("tollgate-std", "dashmap-std"),
+    ("tollgate", "mutex"),
+    ("file", "immediate"),
 ];
 
 #[cfg(test)]

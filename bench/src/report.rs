@@ -19,7 +19,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// What the ratios should be, and are.
     pub targets: Vec<Target>,
-    /// The same clock on both sides.
+    /// Pairs side by side, without a target.
     pub comparisons: Vec<Comparison>,
     /// Single calls of the churn.
     pub latencies: Vec<Latency>,

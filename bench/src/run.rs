@@ -3,14 +3,14 @@
 use crate::error::BenchError;
 use crate::latency::{Latency, Recorder};
 use crate::machine::Machine;
-use crate::options::{Options, distinct};
+use crate::options::Options;
 use crate::report::{Report, Row};
 use crate::rounds::{Contender, Series, interleave};
 use crate::targets::{self, Bound, Target};
 use crate::timing::timed;
 use crate::workload::Workload;
 use crate::workloads::memory::{Filled, Memory};
-use crate::workloads::{self, churn};
+use crate::workloads::{self, churn, durable};
 use std::sync::Arc;
 
 /// The most bytes of a bucket pair with an inline key.
@@ -41,7 +41,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
             measure_memory(options, &mut report)?;
             continue;
         }
-        let threads = if workload.is_single_threaded() { vec![1] } else { distinct(options.threads.clone()) };
+        let threads = workload.threads(&options.threads);
         let most = threads.last().copied().unwrap_or(1);
         let mut contenders = workloads::contenders(workload, &options.sizes, most)?;
         let mut all = Vec::new();
@@ -51,6 +51,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         }
         report.rows.extend(all.iter().filter_map(Row::of));
         report.targets.extend(targets::judge(workload, &all, &options.sizes));
+        if workload == Workload::Durable {
+            report.targets.extend(durable::shared(&all));
+        }
         report.comparisons.extend(targets::compare(workload, &all, &threads));
         if workload == Workload::Churn {
             progress("churn, single calls");
@@ -152,8 +155,7 @@ pub(crate) mod tests {
         let report = report(Workload::ALL.to_vec());
         for workload in Workload::ALL {
             let rows = || report.rows.iter().filter(|row| row.workload == workload.name());
-            let threads = if workload.is_single_threaded() { 1..=1 } else { 1..=2 };
-            for count in threads {
+            for count in workload.threads(&[1, 2]) {
                 assert!(rows().any(|row| row.threads == count), "{workload} with {count} threads");
             }
             for row in rows() {

@@ -1,6 +1,6 @@
 //! What the figures should be, and whether they are.
 
-use crate::goals::{CLOCK_FOR_CLOCK, Goal, goals};
+use crate::goals::{Goal, SIDE_BY_SIDE, goals};
 use crate::options::Sizes;
 use crate::rounds::Series;
 use crate::stats::Spread;
@@ -164,7 +164,7 @@ pub fn judge(workload: Workload, series: &[Series], sizes: &Sizes) -> Vec<Target
     goals(sizes).into_iter().filter(|goal| goal.workload == workload).filter_map(judged).collect()
 }
 
-/// Compares clock for clock, at every thread count.
+/// Compares pairs, at every thread count.
 pub fn compare(workload: Workload, series: &[Series], threads: &[usize]) -> Vec<Comparison> {
     let compared = |threads: usize, (contender, versus): (&str, &str)| {
         let (ours, theirs) = (find(series, threads, contender)?, find(series, threads, versus)?);
@@ -178,8 +178,7 @@ pub fn compare(workload: Workload, series: &[Series], threads: &[usize]) -> Vec<
             spread,
         })
     };
-    let pairs =
-        |&threads: &usize| CLOCK_FOR_CLOCK.into_iter().filter_map(move |pair| compared(threads, pair));
+    let pairs = |&threads: &usize| SIDE_BY_SIDE.into_iter().filter_map(move |pair| compared(threads, pair));
     threads.iter().flat_map(pairs).collect()
 }
 

@@ -54,7 +54,7 @@ impl fmt::Display for Report {
             )?;
         }
         if !self.comparisons.is_empty() {
-            writeln!(f, "\nclock for clock")?;
+            writeln!(f, "\nside by side")?;
             let mut table = Table::new(["workload", "threads", "contender", "versus", "ratio", "spread"]);
             for it in &self.comparisons {
                 let cells = [it.contender.clone(), it.versus.clone(), times(it.ratio), range(&it.spread)];

@@ -1,5 +1,7 @@
 //! The workloads by name.
 
+use crate::options::distinct;
+use crate::workloads::durable;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,6 +25,10 @@ pub enum Workload {
     Atomic,
     /// A permit and its emission, with and without a journal.
     Effect,
+    /// Budgets over four scopes, held and settled in memory.
+    Budget,
+    /// The same held and durable before the call may go ahead, by one caller and by 64.
+    Durable,
     /// A table full of live buckets, and only newcomers.
     Full,
     /// Every call a new key, each refilled soon.
@@ -33,7 +39,7 @@ pub enum Workload {
 
 impl Workload {
     /// All, in the order in which they run.
-    pub const ALL: [Workload; 11] = [
+    pub const ALL: [Workload; 13] = [
         Workload::Memory,
         Workload::Pair,
         Workload::Single,
@@ -42,6 +48,8 @@ impl Workload {
         Workload::Series,
         Workload::Atomic,
         Workload::Effect,
+        Workload::Budget,
+        Workload::Durable,
         Workload::Full,
         Workload::Churn,
         Workload::Floor,
@@ -58,6 +66,8 @@ impl Workload {
             Workload::Series => "series",
             Workload::Atomic => "atomic",
             Workload::Effect => "effect",
+            Workload::Budget => "budget",
+            Workload::Durable => "durable",
             Workload::Full => "full",
             Workload::Churn => "churn",
             Workload::Floor => "floor",
@@ -66,12 +76,16 @@ impl Workload {
 
     /// Does every call find its bucket, so that any number of calls can be timed?
     pub fn is_of_hits(self) -> bool {
-        !matches!(self, Workload::Memory | Workload::Full | Workload::Churn)
+        !matches!(self, Workload::Memory | Workload::Durable | Workload::Full | Workload::Churn)
     }
 
-    /// Is it run by one thread, whatever was asked for?
-    pub fn is_single_threaded(self) -> bool {
-        matches!(self, Workload::Memory | Workload::Floor)
+    /// With how many threads it is run, of those that were asked for or whatever was.
+    pub fn threads(self, asked: &[usize]) -> Vec<usize> {
+        match self {
+            Workload::Memory | Workload::Floor => vec![1],
+            Workload::Durable => vec![1, durable::CALLERS],
+            _ => distinct(asked.iter().copied()),
+        }
     }
 }
 

@@ -162,7 +162,7 @@ fn an_expired_hold_that_cannot_be_settled_takes_no_place_among_the_open_ones() {
     assert_eq!(spend.open_holds(), 0);
     spend.settle(&name, &cost(-1)).unwrap_err();
     assert_eq!(spend.open_holds(), 0);
-    spend.resume(&name).unwrap();
+    drop(spend.resume(&name).unwrap());
     assert_eq!(spend.open_holds(), 0);
     assert!(spend.settle(&name, &cost(10)).unwrap().late);
 }

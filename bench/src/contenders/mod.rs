@@ -1,6 +1,7 @@
 //! Who is measured. Every contender gets the same capacities and the same refill: one token a second for each limit
 //! (and as much spend as one call costs), so slow beside a round that what a round has drawn stays drawn.
 
+pub mod budgets;
 pub mod dashmap;
 pub mod effects;
 pub mod governor;

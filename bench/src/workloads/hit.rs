@@ -5,6 +5,7 @@
 //! must be refused: a contender that admits too much fails there, one that admits too little fails before.
 
 use crate::call::Calls;
+use crate::contenders::budgets::{self, After, Kept};
 use crate::contenders::guards::{self, Whose};
 use crate::contenders::{Clock, dashmap, effects, governor, limiters};
 use crate::error::BenchError;
@@ -69,7 +70,11 @@ fn clock_slack() -> Duration {
     Duration::from_nanos(CoarseClock::new().granularity())
 }
 
-fn listed(workload: Workload, calls: Calls, builds: Vec<(&str, Build)>) -> Vec<Box<dyn Contender>> {
+pub(super) fn listed(
+    workload: Workload,
+    calls: Calls,
+    builds: Vec<(&str, Build)>,
+) -> Vec<Box<dyn Contender>> {
     let calls = Rc::new(calls);
     let hit = |(name, build): (&str, Build)| -> Box<dyn Contender> {
         Box::new(Hit { workload, name: name.into(), calls: Rc::clone(&calls), build })
@@ -196,6 +201,18 @@ pub fn effect(sizes: &Sizes, threads: usize) -> Vec<Box<dyn Contender>> {
             ("journal-coarse", effects::emitted(Coarse, sizes.table, true)),
             ("journal-std", effects::emitted(Std, sizes.table, true)),
             ("limiter-coarse", limiters::single(Engine, Coarse, sizes.table)),
+        ],
+    )
+}
+
+/// Budgets over four scopes in memory, and sums that only say yes.
+pub fn budget(sizes: &Sizes, threads: usize) -> Vec<Box<dyn Contender>> {
+    listed(
+        Workload::Budget,
+        Calls::random(threads, sizes.keys, sizes.agents),
+        vec![
+            ("tollgate", budgets::engine(Kept::InMemory, After::Settled)),
+            ("mutex", budgets::locked::sums()),
         ],
     )
 }

@@ -1,6 +1,7 @@
 //! The workloads, each with its contenders.
 
 pub mod churn;
+pub mod durable;
 pub mod floor;
 pub mod full;
 pub mod hit;
@@ -28,6 +29,8 @@ pub fn contenders(
         Workload::Series => hit::series(sizes, threads),
         Workload::Atomic => hit::atomic(sizes, threads),
         Workload::Effect => hit::effect(sizes, threads),
+        Workload::Budget => hit::budget(sizes, threads),
+        Workload::Durable => durable::contenders(threads),
         Workload::Full => full::contenders(sizes, threads)?,
         Workload::Churn => churn::contenders(sizes, threads),
         Workload::Floor => floor::contenders(sizes),
