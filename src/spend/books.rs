@@ -87,6 +87,17 @@ impl Books {
         self.0.map(|entry| entry.outstanding())
     }
 
+    /// What undoes these.
+    pub(crate) fn negated(&self) -> Self {
+        Self(self.0.map(|entry| Entry {
+            reserved: -entry.reserved,
+            overrun: -entry.overrun,
+            settled: -entry.settled,
+            released: -entry.released,
+            expired: -entry.expired,
+        }))
+    }
+
     /// Adds `amounts` to one part of every entry: `books.add(&held, |entry| &mut entry.reserved)`.
     pub(crate) fn add(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i64) {
         self.change(amounts, part, 1);

@@ -1,9 +1,10 @@
 //! A store in memory: budgets that end with the process.
 
+use super::amount::Dimension;
 use super::books::Books;
 use super::engine::limits::FAMILY_LIMITS;
-use super::policy::{Grant, Limit, SpendPolicy};
-use super::record::{FAMILY, HoldState, Kind, Millis, Move, Phase, Record};
+use super::policy::{Grant, SpendPolicy, limit_id};
+use super::record::{Account, FAMILY, HoldState, Kind, Millis, Move, Phase, Record};
 use super::store::{AccountBooks, Opened, Store, StoreError, Usage};
 use super::window::Window;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -39,13 +40,20 @@ impl Default for MemoryStore {
 struct Kept {
     policy: Option<SpendPolicy>,
     account_cap: usize,
-    accounts: BTreeMap<(String, String), Totals>,
-    holds: HashMap<String, HoldState>,
+    scopes: HashMap<String, ScopeTotals>,
+    holds: HashMap<String, HoldState, ahash::RandomState>,
     /// Ended holds that are remembered, in the order in which they may be forgotten.
     ended: VecDeque<(Millis, String, u64)>,
     grants: HashMap<String, Grant>,
     next_generation: u64,
     latest: Millis,
+}
+
+/// What is kept of one scope. One that the policy has no longer keeps its books, and has no limits.
+#[derive(Debug, Clone, Default)]
+struct ScopeTotals {
+    limits: Vec<(Dimension, Window)>,
+    accounts: HashMap<String, Totals, ahash::RandomState>,
 }
 
 /// What is kept of one account.
@@ -68,44 +76,50 @@ impl MemoryStore {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Writes change copies and put them in place at the end.
+        // Nothing panics while it is locked.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The limits of a scope; those of families if there is none of the name.
-fn limits<'a>(policy: &'a SpendPolicy, scope: &str) -> Vec<(super::Dimension, &'a Window)> {
-    static LIFETIME: Window = Window::Lifetime;
+fn limits(policy: &SpendPolicy, scope: &str) -> Vec<(Dimension, Window)> {
     match policy.scopes.iter().find(|known| known.name == scope) {
-        Some(scope) => scope.limits.iter().map(|limit| (limit.dimension, &limit.window)).collect(),
-        None if scope == FAMILY => FAMILY_LIMITS.map(|dimension| (dimension, &LIFETIME)).to_vec(),
+        Some(scope) => scope.limits.iter().map(|limit| (limit.dimension, limit.window.clone())).collect(),
+        None if scope == FAMILY => FAMILY_LIMITS.map(|dimension| (dimension, Window::Lifetime)).to_vec(),
         None => Vec::new(),
     }
 }
 
 impl Totals {
-    fn apply(&self, change: &Move, limits: &[(super::Dimension, &Window)]) -> Result<Self, StoreError> {
-        let mut changed = self.clone();
-        let overflow =
-            |dimension| StoreError::Other(format!("{dimension} adds up to more than can be counted"));
-        changed.books = changed.books.checked_add(&change.books).map_err(overflow)?;
-        changed.used.resize_with(limits.len(), BTreeMap::new);
-        for (used, (dimension, window)) in changed.used.iter_mut().zip(limits) {
+    /// Enters a change, or nothing of it.
+    fn enter(&mut self, change: &Move, limits: &[(Dimension, Window)]) -> Result<(), Dimension> {
+        let books = self.books.checked_add(&change.books)?;
+        self.used.resize_with(limits.len(), BTreeMap::new);
+        for (used, (dimension, window)) in self.used.iter_mut().zip(limits) {
+            // Each is at most what the books add up to, which fits.
             let delta = change.books.entry(*dimension).used();
-            if delta == 0 {
-                continue;
+            if delta != 0 {
+                let slot = used.entry(window.slot(change.at)).or_default();
+                *slot = slot.saturating_add(delta);
             }
-            let slot = used.entry(window.slot(change.at)).or_default();
-            *slot = slot.checked_add(delta).ok_or_else(|| overflow(*dimension))?;
         }
-        Ok(changed)
+        self.books = books;
+        Ok(())
+    }
+
+    /// Undoes [`enter`](Self::enter).
+    fn take_back(&mut self, change: &Move, limits: &[(Dimension, Window)]) {
+        let undone = Move { at: change.at, books: change.books.negated() };
+        let _ = self.enter(&undone, limits); // what was there before fits
     }
 
     /// Forgets slots that no window adds up any more at `now`.
-    fn forget(&mut self, now: Millis, limits: &[(super::Dimension, &Window)]) {
+    fn forget(&mut self, now: Millis, limits: &[(Dimension, Window)]) {
         for (used, (_, window)) in self.used.iter_mut().zip(limits) {
             let oldest = window.slot(now).saturating_sub(window.reach());
-            *used = used.split_off(&oldest);
+            while used.first_key_value().is_some_and(|(&slot, _)| slot < oldest) {
+                used.pop_first();
+            }
         }
     }
 }
@@ -116,31 +130,87 @@ impl Kept {
         &self,
         policy: &SpendPolicy,
         now: Millis,
-    ) -> Result<BTreeMap<(String, String), Totals>, StoreError> {
-        let Some(before) = &self.policy else { return Ok(BTreeMap::new()) };
-        let mut accounts = self.accounts.clone();
-        for ((scope, key), totals) in &mut accounts {
-            let old = limits(before, scope);
-            let mut used = Vec::new();
-            for (dimension, window) in limits(policy, scope) {
-                let known = old.iter().position(|limit| *limit == (dimension, window));
-                let spent = totals.books.entry(dimension).used();
-                used.push(match known {
-                    Some(known) => totals.used.get(known).cloned().unwrap_or_default(),
-                    None if spent == 0 => BTreeMap::new(),
-                    None if *window == Window::Lifetime => BTreeMap::from([(window.slot(now), spent)]),
-                    None => {
-                        let limit = Limit { dimension, amount: 0, window: window.clone() }.id(scope);
-                        return Err(StoreError::NoHistory {
-                            limit: format!("{limit} of {key:?}"),
-                            since: now,
-                        });
-                    }
-                });
+    ) -> Result<HashMap<String, ScopeTotals>, StoreError> {
+        let mut scopes = self.scopes.clone();
+        for (scope, ScopeTotals { limits: old, accounts }) in &mut scopes {
+            let new = limits(policy, scope);
+            for (key, totals) in accounts {
+                let mut used = Vec::new();
+                for (dimension, window) in &new {
+                    let known = old.iter().position(|limit| limit == &(*dimension, window.clone()));
+                    let spent = totals.books.entry(*dimension).used();
+                    used.push(match known {
+                        Some(known) => totals.used.get(known).cloned().unwrap_or_default(),
+                        None if spent == 0 => BTreeMap::new(),
+                        None if *window == Window::Lifetime => BTreeMap::from([(window.slot(now), spent)]),
+                        None => {
+                            let limit = limit_id(scope, *dimension, window);
+                            return Err(StoreError::NoHistory {
+                                limit: format!("{limit} of {key:?}"),
+                                since: now,
+                            });
+                        }
+                    });
+                }
+                totals.used = used;
             }
-            totals.used = used;
+            *old = new;
         }
-        Ok(accounts)
+        for name in policy.scopes.iter().map(|scope| scope.name.as_str()).chain([FAMILY]) {
+            let scope = scopes.entry(name.to_owned()).or_default();
+            scope.limits = limits(policy, name);
+        }
+        Ok(scopes)
+    }
+
+    fn accounts(&self) -> usize {
+        self.scopes.values().map(|scope| scope.accounts.len()).sum()
+    }
+
+    /// Enters the moves of a record into the books of its accounts, or nothing of it.
+    fn enter(&mut self, record: &Record) -> Result<(), StoreError> {
+        for (entered, account) in record.path.iter().enumerate() {
+            if let Err(error) = self.enter_into(account, record) {
+                record.path[..entered].iter().for_each(|account| self.take_back(account, record));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn enter_into(&mut self, account: &Account, record: &Record) -> Result<(), StoreError> {
+        let cap = self.account_cap;
+        let all = self.accounts();
+        let scope = self.scopes.entry(account.scope.clone()).or_default();
+        let ScopeTotals { limits, accounts } = scope;
+        if !accounts.contains_key(&account.key) {
+            if all >= cap {
+                return Err(StoreError::Full { what: "account", cap });
+            }
+            accounts.insert(account.key.clone(), Totals::default());
+        }
+        let Some(totals) = accounts.get_mut(&account.key) else { return Ok(()) };
+        for (entered, change) in record.moves.iter().enumerate() {
+            if let Err(dimension) = totals.enter(change, limits) {
+                record.moves[..entered].iter().for_each(|change| totals.take_back(change, limits));
+                if totals.books.is_empty() {
+                    accounts.remove(&account.key);
+                }
+                return Err(StoreError::Other(format!("{dimension} adds up to more than can be counted")));
+            }
+        }
+        totals.forget(record.at, limits);
+        Ok(())
+    }
+
+    /// Takes what a record moved out of an account's books again, and the account if it came with it.
+    fn take_back(&mut self, account: &Account, record: &Record) {
+        let Some(ScopeTotals { limits, accounts }) = self.scopes.get_mut(&account.scope) else { return };
+        let Some(totals) = accounts.get_mut(&account.key) else { return };
+        record.moves.iter().for_each(|change| totals.take_back(change, limits));
+        if totals.books.is_empty() {
+            accounts.remove(&account.key);
+        }
     }
 
     fn forget_answers(&mut self, now: Millis) {
@@ -169,7 +239,7 @@ impl Store for MemoryStore {
                 });
             }
         }
-        kept.accounts = kept.counted_by(policy, now)?;
+        kept.scopes = kept.counted_by(policy, now)?;
         kept.policy = Some(policy.clone());
         kept.forget_answers(now);
         let mut holds: Vec<_> =
@@ -181,37 +251,30 @@ impl Store for MemoryStore {
     fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
         let mut kept = self.kept();
         let now = now.max(kept.latest);
-        kept.accounts = kept.counted_by(policy, now)?;
+        kept.scopes = kept.counted_by(policy, now)?;
         kept.policy = Some(policy.clone());
         Ok(())
+    }
+
+    fn waits(&self) -> bool {
+        false
     }
 
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
         let mut kept = self.kept();
         let kept = &mut *kept;
-        let Some(policy) = &kept.policy else {
+        if kept.policy.is_none() {
             return Err(StoreError::Other("the store was not opened".into()));
-        };
-        let mut changed: BTreeMap<(String, String), Totals> = BTreeMap::new();
-        for record in records {
-            for account in record.path.iter() {
-                let name = (account.scope.clone(), account.key.clone());
-                let limits = limits(policy, &account.scope);
-                let known = changed.get(&name).or_else(|| kept.accounts.get(&name)).cloned();
-                let mut totals = known.unwrap_or_default();
-                for change in &record.moves {
-                    totals = totals.apply(change, &limits)?;
+        }
+        for (entered, record) in records.iter().enumerate() {
+            if let Err(error) = kept.enter(record) {
+                for record in records[..entered].iter().rev() {
+                    record.path.iter().for_each(|account| kept.take_back(account, record));
                 }
-                totals.forget(record.at, &limits);
-                changed.insert(name, totals);
+                return Err(error);
             }
         }
-        let newcomers = changed.keys().filter(|name| !kept.accounts.contains_key(*name)).count();
-        if kept.accounts.len() + newcomers > kept.account_cap {
-            return Err(StoreError::Full { what: "account", cap: kept.account_cap });
-        }
         // Nothing fails from here on.
-        kept.accounts.extend(changed);
         for record in records {
             let hold = &record.hold;
             kept.latest = kept.latest.max(record.at);
@@ -234,12 +297,10 @@ impl Store for MemoryStore {
 
     fn usage(&self, scope: &str, key: &str, at: Millis) -> Result<Vec<Usage>, StoreError> {
         let kept = self.kept();
-        let Some(policy) = &kept.policy else { return Ok(Vec::new()) };
-        let Some(totals) = kept.accounts.get(&(scope.to_owned(), key.to_owned())) else {
-            return Ok(Vec::new());
-        };
+        let Some(scope) = kept.scopes.get(scope) else { return Ok(Vec::new()) };
+        let Some(totals) = scope.accounts.get(key) else { return Ok(Vec::new()) };
         let mut usage = Vec::new();
-        for (limit, (used, (_, window))) in totals.used.iter().zip(limits(policy, scope)).enumerate() {
+        for (limit, (used, (_, window))) in totals.used.iter().zip(&scope.limits).enumerate() {
             let oldest = window.slot(at).saturating_sub(window.reach());
             for (&slot, &used) in used.range(oldest..).filter(|&(_, &used)| used > 0) {
                 usage.push(Usage { limit, slot, used: used.unsigned_abs() });
@@ -259,12 +320,14 @@ impl Store for MemoryStore {
             scopes.into_iter().position(|known| known.name == scope).unwrap_or(usize::MAX)
         };
         let mut books: Vec<_> = kept
-            .accounts
+            .scopes
             .iter()
-            .map(|((scope, key), totals)| AccountBooks {
-                scope: scope.clone(),
-                key: key.clone(),
-                books: totals.books,
+            .flat_map(|(scope, totals)| {
+                totals.accounts.iter().map(move |(key, totals)| AccountBooks {
+                    scope: scope.clone(),
+                    key: key.clone(),
+                    books: totals.books,
+                })
             })
             .collect();
         books.sort_by_cached_key(|account| {

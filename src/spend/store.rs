@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Keeps what was held and spent.
 ///
-/// The engine writes from one thread at a time, and reads from many.
+/// The engine reads from many threads, and writes from one at a time unless writes [do not wait](Self::waits).
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Takes what is kept into use under `policy`, as the only writer: checks that it is whole, remembers the policy, and
     /// adds up again what a changed policy asks for. What was spent stays spent.
@@ -30,6 +30,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// None of them is kept, as far as is known: the engine then refuses the calls. (A failed sync can leave records behind that
     /// come back after a crash. They are holds that nobody uses, or settlements that are asked for again.)
     fn write(&self, records: &[Record]) -> Result<(), StoreError>;
+
+    /// Do writes wait for a device? Then callers that come during one write share the next. Otherwise each caller writes by
+    /// itself, and several may at once.
+    fn waits(&self) -> bool {
+        true
+    }
 
     /// What counts against the limits of one account at `at`: of each limit of its scope in the policy's order, the slots that its
     /// window then adds up, and later ones, with what was used in them. Slots without use may be left out. For

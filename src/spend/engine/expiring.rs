@@ -18,19 +18,23 @@ impl Engine {
         if due.is_empty() {
             return;
         }
-        let cells: Vec<(String, Option<Arc<Cell>>)> =
-            due.into_iter().map(|id| (self.holds.find(&id), id)).map(|(cell, id)| (id, cell)).collect();
+        let found =
+            due.into_iter().filter_map(|(generation, id)| Some((self.holds.find(&id)?, generation, id)));
+        let cells: Vec<(Arc<Cell>, u64, String)> = found.collect();
         let mut expired = Vec::new();
-        for (id, cell) in cells.iter().filter_map(|(id, cell)| cell.as_ref().map(|cell| (id, cell))) {
+        for (cell, generation, id) in &cells {
             // Somebody is at work on it: it is looked at again at the next call.
             let Some(mut guard) = cell.try_lock() else {
-                self.holds.expires(now, id);
+                self.holds.expires(now, *generation, id);
                 continue;
             };
             let Some(live) = guard.as_mut().filter(|live| live.state.phase == Phase::Open) else { continue };
+            if live.state.generation != *generation {
+                continue;
+            }
             if live.state.deadline > now {
                 live.looked_at = live.state.deadline;
-                self.holds.expires(live.looked_at, id);
+                self.holds.expires(live.looked_at, *generation, id);
                 continue;
             }
             let mut state = live.state.clone();
@@ -52,7 +56,7 @@ impl Engine {
             let Some(live) = guard.as_mut() else { continue };
             if written.is_err() {
                 live.looked_at = now;
-                self.holds.expires(now, id);
+                self.holds.expires(now, live.state.generation, id);
                 continue;
             }
             for account in &live.accounts {

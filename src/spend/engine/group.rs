@@ -6,6 +6,7 @@
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::{Millis, Record};
 use crate::spend::store::{Store, StoreError};
+use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -45,8 +46,17 @@ impl GroupCommit {
         self.store.redefine(policy, now)
     }
 
+    fn guarded(&self, records: &[Record]) -> Result<(), StoreError> {
+        let written = catch_unwind(AssertUnwindSafe(|| self.store.write(records)));
+        written.unwrap_or_else(|_| Err(StoreError::Other("the store panicked".into())))
+    }
+
     /// Makes `records` durable together, with those of others.
     pub(crate) fn write(&self, records: impl IntoIterator<Item = Record>) -> Result<(), StoreError> {
+        if !self.store.waits() {
+            let records: SmallVec<[Record; 1]> = records.into_iter().collect();
+            return self.guarded(&records);
+        }
         let (batch, leads) = {
             let mut joining = lock(&self.joining);
             let leads = joining.is_none();
@@ -59,8 +69,7 @@ impl GroupCommit {
             let _writing = lock(&self.writing);
             *lock(&self.joining) = None;
             let records = std::mem::take(&mut *lock(&batch.records));
-            let written = catch_unwind(AssertUnwindSafe(|| self.store.write(&records)));
-            let outcome = written.unwrap_or_else(|_| Err(StoreError::Other("the store panicked".into())));
+            let outcome = self.guarded(&records);
             *lock(&batch.outcome) = Some(outcome.clone());
             batch.told.notify_all();
             return outcome;

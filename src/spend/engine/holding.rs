@@ -183,7 +183,7 @@ impl Engine {
             self.undo(&accounts, at, &granted.amounts);
             return Err(error.into());
         }
-        self.holds.expires(state.deadline, id);
+        self.holds.expires(state.deadline, generation, id);
         let live = Live { looked_at: state.deadline, ..Live::new(state, accounts) };
         self.subscribers.tell(&SpendEvent::Held {
             id: id.to_owned(),

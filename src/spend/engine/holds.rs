@@ -4,7 +4,7 @@ use super::accounts::Front;
 use crate::spend::error::SpendError;
 use crate::spend::record::{HoldState, Millis, Phase};
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -78,8 +78,8 @@ pub(crate) struct Holds {
     hasher: ahash::RandomState,
     count: AtomicUsize,
     cap: usize,
-    /// When each expires at the earliest.
-    deadlines: Mutex<BTreeSet<(Millis, String)>>,
+    /// When each expires at the earliest: ids by deadline and generation.
+    deadlines: Mutex<BTreeMap<(Millis, u64), String>>,
     /// The first of them, so that looking costs a load.
     next: AtomicU64,
 }
@@ -138,32 +138,34 @@ impl Holds {
         }
     }
 
-    /// Looks at `id` at `deadline`.
-    pub(crate) fn expires(&self, deadline: Millis, id: &str) {
+    /// Looks at the hold of that generation at `deadline`.
+    pub(crate) fn expires(&self, deadline: Millis, generation: u64, id: &str) {
         let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
-        deadlines.insert((deadline, id.to_owned()));
+        deadlines.insert((deadline, generation), id.to_owned());
         self.next.fetch_min(deadline, Ordering::Release);
     }
 
-    /// Does not look at `id` at `deadline`.
-    pub(crate) fn ended(&self, deadline: Millis, id: &str) {
+    /// Does not look at the hold of that generation at `deadline`.
+    pub(crate) fn ended(&self, deadline: Millis, generation: u64) {
         let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
         // `next` may now be too early, which costs the next caller a look.
-        deadlines.remove(&(deadline, id.to_owned()));
+        deadlines.remove(&(deadline, generation));
     }
 
     /// Up to `most` holds to look at, since their time may be over at `now`.
-    pub(crate) fn due(&self, now: Millis, most: usize) -> Vec<String> {
+    pub(crate) fn due(&self, now: Millis, most: usize) -> Vec<(u64, String)> {
         // Acquire: pairs with the release in `expires`; a deadline that this thread knows of is seen.
         if now < self.next.load(Ordering::Acquire) {
             return Vec::new();
         }
         let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Vec::new();
-        while due.len() < most && deadlines.first().is_some_and(|&(deadline, _)| deadline <= now) {
-            due.extend(deadlines.pop_first().map(|(_, id)| id));
+        while due.len() < most
+            && deadlines.first_key_value().is_some_and(|(&(deadline, _), _)| deadline <= now)
+        {
+            due.extend(deadlines.pop_first().map(|((_, generation), id)| (generation, id)));
         }
-        let next = deadlines.first().map_or(u64::MAX, |&(deadline, _)| deadline);
+        let next = deadlines.first_key_value().map_or(u64::MAX, |(&(deadline, _), _)| deadline);
         self.next.store(next, Ordering::Release);
         due
     }

@@ -50,14 +50,14 @@ impl Engine {
         for account in &accounts {
             account.set_aside(&left);
         }
-        let (id, deadline) = (state.id.clone(), state.deadline);
+        let (id, generation, deadline) = (state.id.clone(), state.generation, state.deadline);
         let cell = Arc::new(Cell::default());
         let mut live = cell.lock();
         // There are as many as there were; the cap may be lower now.
         let _ = self.holds.claim(&id, &cell, true);
         *live = Some(Live { handles: 0, detached: true, looked_at: deadline, ..Live::new(state, accounts) });
         drop(live);
-        self.holds.expires(deadline, &id);
+        self.holds.expires(deadline, generation, &id);
         Ok(())
     }
 }

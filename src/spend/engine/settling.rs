@@ -67,7 +67,7 @@ impl Engine {
                 if stated.is_some() { Phase::Settled(settlement) } else { Phase::Released(settlement) };
         };
         self.change(live, state, effects, kind, note, settle)?;
-        self.holds.ended(live.looked_at, &name.id);
+        self.holds.ended(live.looked_at, name.generation);
         self.holds.remove(&name.id, cell);
         let settlement = *live.state.settlement().expect("settled above");
         let path = Arc::clone(&live.state.path);
