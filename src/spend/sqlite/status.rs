@@ -3,7 +3,7 @@
 use super::base::Base;
 use super::limits::{Counted, Limits};
 use super::queries;
-use crate::spend::amount::{Dimension, Quantities};
+use crate::spend::amount::Quantities;
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::{FAMILY, HoldState, Millis};
 use crate::spend::spend::LimitStatus;
