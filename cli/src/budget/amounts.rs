@@ -4,7 +4,7 @@ use crate::summary::{grouped, span};
 use crate::table::printable;
 use serde_json::{Map, Value, json};
 use tollgate::spend::record::Account;
-use tollgate::spend::{Dimension, Millis, MoneyUnit, Quantities};
+use tollgate::spend::{Dimension, Millis, MoneyUnit, Quantities, SpendPolicy};
 
 /// Shows amounts of a store's unit.
 #[derive(Debug, Clone)]
@@ -69,13 +69,17 @@ pub fn length(millis: Millis) -> String {
     span(millis.saturating_mul(1_000_000))
 }
 
-/// Accounts as one cell: `run=r-17 user=ann global`.
-pub fn path(accounts: &[Account]) -> String {
-    let each = accounts.iter().map(|Account { scope, key }| match key.as_str() {
-        "" => printable(scope),
-        key => format!("{}={}", printable(scope), printable(key)),
+/// Accounts as one cell: `run=r-17 user=ann global`, where the policy says what is shared.
+pub fn path(accounts: &[Account], policy: &SpendPolicy) -> String {
+    let each = accounts.iter().map(|Account { scope, key }| match is_shared(scope, policy) {
+        true => printable(scope),
+        false => format!("{}={}", printable(scope), printable(key)),
     });
     each.collect::<Vec<_>>().join(" ")
+}
+
+pub fn is_shared(scope: &str, policy: &SpendPolicy) -> bool {
+    policy.scopes().iter().any(|known| known.name() == scope && known.is_shared())
 }
 
 /// Accounts as JSON.

@@ -37,7 +37,7 @@ fn table(file: &Path, seen: &Seen, open: &[HoldState]) -> String {
         [
             printable(&hold.id),
             hold.generation.to_string(),
-            path(&hold.path),
+            path(&hold.path, &seen.policy),
             seen.purse.list(&hold.left()),
             seen.purse.list(&hold.used),
             length(seen.now.saturating_sub(hold.at)),

@@ -6,12 +6,13 @@ use super::store::{self, no_policy, unopened, unread};
 use crate::args::{ReleaseArgs, RepairArgs, SettleArgs};
 use crate::failure::Failure;
 use crate::table::{printable, quiet};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate::spend::record::{HoldState, Phase};
 use tollgate::spend::window::show_time;
 use tollgate::spend::{
-    AmountError, Amounts, Dimension, HoldRef, OpenError, Settlement, Spend, SpendError, SqliteStore, Store,
+    AmountError, Amounts, Dimension, HoldRef, OpenError, Settlement, Spend, SpendError, SpendPolicy,
+    SqliteStore, Store,
 };
 
 pub fn settle(args: &SettleArgs) -> Result<(), Failure> {
@@ -41,10 +42,11 @@ fn repair(
     let store = Arc::new(SqliteStore::at(path).map_err(unopened)?);
     let policy = store.kept_policy().map_err(unread)?.ok_or_else(|| no_policy(path))?;
     let purse = Purse::new(policy.money());
-    let spend = Spend::builder(policy).shared_store(store.clone()).open().map_err(|error| match error {
-        OpenError::Store(error) => unread(error),
-        error => Failure::Mend(quiet(&error.to_string())),
-    })?;
+    let spend =
+        Spend::builder(policy.clone()).shared_store(store.clone()).open().map_err(|error| match error {
+            OpenError::Store(error) => unread(error),
+            error => Failure::Mend(quiet(&error.to_string())),
+        })?;
     // Again: a writer may have been there until the store was ours.
     let hold = repairable(args, store.hold(&args.id).map_err(unread)?)?;
     let name = HoldRef::new(hold.id.clone(), hold.generation);
@@ -56,9 +58,10 @@ fn repair(
         SpendError::Store(error) => unread(error),
         error => Failure::Mend(quiet(&error.to_string())),
     })?;
+    let repaired = Repaired { args, done, purse, policy, hold, settlement };
     print(&match args.store.json {
-        true => format!("{}\n", document(args, done, &purse, &hold, &settlement)),
-        false => told(args, done, &purse, &hold, &settlement),
+        true => format!("{}\n", repaired.document()),
+        false => repaired.text(),
     })
 }
 
@@ -111,46 +114,51 @@ fn amounts(args: &SettleArgs, purse: &Purse) -> Result<Amounts, Failure> {
     Ok(stated)
 }
 
-fn told(args: &RepairArgs, done: &str, purse: &Purse, hold: &HoldState, settlement: &Settlement) -> String {
-    let Settlement { stated: _, used, released, overrun, late, at: _ } = settlement;
-    let mut text = format!(
-        "{done} {} (generation {}) of {}: used {}, given back {}",
-        printable(&hold.id),
-        hold.generation,
-        path(&hold.path),
-        purse.list(used),
-        purse.list(released),
-    );
-    if !overrun.is_none() {
-        text.push_str(&format!(", beyond the hold {}", purse.list(overrun)));
-    }
-    if *late {
-        text.push_str("; its time was over");
-    }
-    text.push_str(&format!("\nnote: {}\n", quiet(&args.note)));
-    text
+/// What was done, to be told.
+struct Repaired<'a> {
+    args: &'a RepairArgs,
+    done: &'a str,
+    purse: Purse,
+    policy: SpendPolicy,
+    /// As it was before.
+    hold: HoldState,
+    settlement: Settlement,
 }
 
-fn document(
-    args: &RepairArgs,
-    done: &str,
-    purse: &Purse,
-    hold: &HoldState,
-    settlement: &Settlement,
-) -> serde_json::Value {
-    purse.with_unit(json!({
-        "db": args.store.db.display().to_string(),
-        "done": done,
-        "id": hold.id,
-        "generation": hold.generation,
-        "accounts": path_json(&hold.path),
-        "stated": units(&settlement.stated),
-        "used": units(&settlement.used),
-        "released": units(&settlement.released),
-        "overrun": units(&settlement.overrun),
-        "late": settlement.late,
-        "at": show_time(settlement.at),
-        "at_ms": settlement.at,
-        "note": args.note,
-    }))
+impl Repaired<'_> {
+    fn text(&self) -> String {
+        let Self { args, done, purse, policy, hold, settlement } = self;
+        let Settlement { stated: _, used, released, overrun, late, at: _ } = settlement;
+        let (id, path) = (printable(&hold.id), path(&hold.path, policy));
+        let (used, released) = (purse.list(used), purse.list(released));
+        let beyond = match overrun.is_none() {
+            true => String::new(),
+            false => format!(", beyond the hold {}", purse.list(overrun)),
+        };
+        let late = if *late { "; its time was over" } else { "" };
+        let (generation, note) = (hold.generation, quiet(&args.note));
+        format!(
+            "{done} {id} (generation {generation}) of {path}: used {used}, given back {released}{beyond}{late}\n\
+             note: {note}\n"
+        )
+    }
+
+    fn document(&self) -> Value {
+        let Self { args, done, purse, policy: _, hold, settlement } = self;
+        purse.with_unit(json!({
+            "db": args.store.db.display().to_string(),
+            "done": done,
+            "id": hold.id,
+            "generation": hold.generation,
+            "accounts": path_json(&hold.path),
+            "stated": units(&settlement.stated),
+            "used": units(&settlement.used),
+            "released": units(&settlement.released),
+            "overrun": units(&settlement.overrun),
+            "late": settlement.late,
+            "at": show_time(settlement.at),
+            "at_ms": settlement.at,
+            "note": args.note,
+        }))
+    }
 }

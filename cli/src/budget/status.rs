@@ -1,6 +1,6 @@
 //! `tollgate budget status`: who spent what against which limit until when.
 
-use super::amounts::{Purse, signed};
+use super::amounts::{Purse, is_shared, signed};
 use super::print;
 use super::store::{self, Seen, unread};
 use crate::args::BudgetStatusArgs;
@@ -13,7 +13,7 @@ use std::path::Path;
 use tollgate::spend::record::FAMILY;
 use tollgate::spend::sqlite::AccountStatus;
 use tollgate::spend::window::show_time;
-use tollgate::spend::{LimitStatus, SpendPolicy};
+use tollgate::spend::{LimitStatus, SpendPolicy, Window};
 
 pub fn run(args: &BudgetStatusArgs) -> Result<(), Failure> {
     let path = &args.store.db;
@@ -46,10 +46,8 @@ fn table(path: &Path, seen: &Seen, accounts: &[AccountStatus], overdue: usize) -
         ["scope", "key", "dimension", "window", "limit", "spent", "held", "left", "full", "resets at"];
     let mut rows = vec![titles.map(str::to_owned)];
     for account in accounts {
-        let shared =
-            seen.policy.scopes().iter().any(|scope| scope.name() == account.scope && scope.is_shared());
         let key = match account.key.as_str() {
-            "" if shared => "(everybody)".to_owned(),
+            _ if is_shared(&account.scope, &seen.policy) => "(everybody)".to_owned(),
             "" => "\"\"".to_owned(),
             key => printable(key),
         };
@@ -87,7 +85,12 @@ fn row(purse: &Purse, scope: &str, key: &str, limit: &LimitStatus) -> [String; 1
         of(limit.held),
         limit.remaining().map_or_else(none, |left| purse.show_signed(limit.dimension, left)),
         millionths(limit).map_or_else(none, full),
-        limit.resets_at.map_or_else(|| "never".to_owned(), show_time),
+        match (limit.resets_at, &limit.window) {
+            (Some(at), _) => show_time(at),
+            (None, Window::Lifetime) => "never".to_owned(),
+            // Nothing of a window that rolls was used.
+            (None, _) => none(),
+        },
     ]
 }
 
@@ -128,7 +131,7 @@ fn document(path: &Path, seen: &Seen, accounts: &[AccountStatus], overdue: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::spend::{Dimension, Window};
+    use tollgate::spend::Dimension;
 
     #[test]
     fn a_limit_is_full_when_it_is_reached_and_not_before() {

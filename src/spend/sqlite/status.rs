@@ -7,7 +7,7 @@ use crate::spend::amount::Quantities;
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::{FAMILY, HoldState, Millis};
 use crate::spend::spend::LimitStatus;
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, OptionalExtension, Result};
 use std::collections::{BTreeSet, HashMap};
 
 /// The limits of one account, and how full each is.
@@ -64,10 +64,10 @@ pub(super) fn accounts(connection: &Connection, now: Millis) -> Result<Vec<Accou
     Ok(accounts)
 }
 
-/// The latest time that the store knows of.
+/// The time of the last record: what the ledger says of policies and grants is no time that budgets have seen.
 pub(super) fn latest(connection: &Connection) -> Result<Millis> {
-    let sql = "SELECT max(at) FROM (SELECT at FROM ledger ORDER BY seq DESC LIMIT 1)";
-    let last: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
+    let sql = "SELECT at FROM ledger WHERE hold IS NOT NULL ORDER BY seq DESC LIMIT 1";
+    let last: Option<i64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     let last = last.and_then(|at| Millis::try_from(at).ok()).unwrap_or(0);
     Ok(Base::latest(connection)?.max(last))
 }
