@@ -250,7 +250,11 @@ fn what_an_earlier_window_spent_is_not_told_of_the_current_one() {
     let run = row(&told, "run", "tokens");
     assert_eq!((&run["limit"], &run["held"]), (&json!(20_000), &json!(4_000)));
     assert_eq!(told["overdue_holds"], 1);
-    assert!(case.ok(&["status"]).contains("0.00 USD  0.00 USD  0.20 USD   0.0 %  -\n"), "{}", case.ok(&["status"]));
+    assert!(
+        case.ok(&["status"]).contains("0.00 USD  0.00 USD  0.20 USD   0.0 %  -\n"),
+        "{}",
+        case.ok(&["status"])
+    );
     assert!(
         case.ok(&["status"])
             .ends_with("\n  1 open hold is overdue and counted as held here: see `tollgate budget holds`\n")
