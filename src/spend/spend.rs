@@ -227,7 +227,7 @@ impl Spend {
     /// # Errors
     /// As [`Hold::settle`], and a hold that is not known any more.
     pub fn settle(&self, name: &HoldRef, actual: &Amounts) -> Result<Settlement, SpendError> {
-        self.0.by_name(name, |cell| self.0.settle(cell, name, actual, ""))
+        self.by_name(name, |cell| self.0.settle(cell, name, actual, ""))
     }
 
     /// Releases a hold by its name: see [`Hold::release`].
@@ -235,7 +235,7 @@ impl Spend {
     /// # Errors
     /// As [`Hold::release`], and a hold that is not known any more.
     pub fn release(&self, name: &HoldRef) -> Result<Settlement, SpendError> {
-        self.0.by_name(name, |cell| self.0.release(cell, name, ""))
+        self.by_name(name, |cell| self.0.release(cell, name, ""))
     }
 
     /// Settles by hand, with a note of who did it and why, which is kept in the ledger.
@@ -248,7 +248,7 @@ impl Spend {
         actual: &Amounts,
         note: &str,
     ) -> Result<Settlement, SpendError> {
-        self.0.by_name(name, |cell| self.0.settle(cell, name, actual, note))
+        self.by_name(name, |cell| self.0.settle(cell, name, actual, note))
     }
 
     /// Releases by hand, with a note of who did it and why, which is kept in the ledger.
@@ -256,7 +256,21 @@ impl Spend {
     /// # Errors
     /// As [`release`](Self::release).
     pub fn repair_release(&self, name: &HoldRef, note: &str) -> Result<Settlement, SpendError> {
-        self.0.by_name(name, |cell| self.0.release(cell, name, note))
+        self.by_name(name, |cell| self.0.release(cell, name, note))
+    }
+
+    /// Ends a hold without a handle.
+    fn by_name(
+        &self,
+        name: &HoldRef,
+        end: impl Fn(&Arc<Cell>) -> Result<Settlement, SpendError>,
+    ) -> Result<Settlement, SpendError> {
+        let cell = self.0.cell(name)?;
+        match end(&cell) {
+            // It may have outlived its time just now, and was put away: the store has it.
+            Err(SpendError::NoHold { .. }) => end(&self.0.cell(name)?),
+            ended => ended,
+        }
     }
 
     /// The name of the hold under `id`, open or over, as far as it is remembered.
@@ -856,19 +870,6 @@ impl Inner {
         drop(live);
         self.holds.expires(deadline, &id);
         Ok(())
-    }
-
-    /// Does `act` to the hold of that name, which nobody may have a handle of.
-    fn by_name<T>(
-        &self,
-        name: &HoldRef,
-        act: impl Fn(&Arc<Cell>) -> Result<T, SpendError>,
-    ) -> Result<T, SpendError> {
-        match act(&self.cell(name)?) {
-            // It may have outlived its time just now, and was put away: the store has it.
-            Err(SpendError::NoHold { .. }) => act(&self.cell(name)?),
-            done => done,
-        }
     }
 
     /// The cell of a hold that is open, or was and is remembered.
