@@ -265,12 +265,14 @@ impl Spend {
         name: &HoldRef,
         end: impl Fn(&Arc<Cell>) -> Result<Settlement, SpendError>,
     ) -> Result<Settlement, SpendError> {
-        let cell = self.0.cell(name)?;
-        match end(&cell) {
+        let mut cell = self.0.cell(name)?;
+        let mut ended = end(&cell);
+        if matches!(ended, Err(SpendError::NoHold { .. })) {
             // It may have outlived its time just now, and was put away: the store has it.
-            Err(SpendError::NoHold { .. }) => end(&self.0.cell(name)?),
-            ended => ended,
+            cell = self.0.cell(name)?;
+            ended = end(&cell);
         }
+        ended
     }
 
     /// The name of the hold under `id`, open or over, as far as it is remembered.

@@ -3,10 +3,10 @@
 use super::base::Base;
 use super::limits::{Counted, Limits};
 use super::queries;
+use crate::spend::LimitStatus;
 use crate::spend::amount::Quantities;
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::{FAMILY, HoldState, Millis};
-use crate::spend::spend::LimitStatus;
 use rusqlite::{Connection, OptionalExtension, Result};
 use std::collections::{BTreeSet, HashMap};
 
