@@ -27,6 +27,10 @@ pub enum Command {
     /// history, every refusal, every emission
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
+    /// Look into a store of spend budgets: who spent what of which limit, what is held, whether the books agree; and settle or
+    /// release by hand what nobody else will
+    #[command(after_help = BUDGET_HELP)]
+    Budget(BudgetArgs),
     /// Measure the engine against its baseline and its peers: interleaved, every count checked, ratios held against
     /// their targets
     #[command(after_help = BENCH_HELP)]
@@ -100,6 +104,117 @@ pub struct VerifyArgs {
     /// Print the verdict as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+const BUDGET_HELP: &str = "\
+status, holds and audit read beside the process that writes the store, and change nothing. settle and release need the store
+for themselves: stop its writer first.
+
+Exit codes: 0 done, 2 something to mend (options, path, a hold that is not there), 1 failed at run time (another writer), or
+audit found what does not agree.
+
+Examples:
+  tollgate budget status --db budgets.db --scope user
+  tollgate budget settle run-17/step-4 --db budgets.db --cost 0.12 --note \"ann: billed, the worker was killed\"
+  tollgate budget audit --db budgets.db --json";
+
+#[derive(Debug, Args)]
+pub struct BudgetArgs {
+    #[command(subcommand)]
+    pub command: BudgetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BudgetCommand {
+    /// Show of every account and limit what is spent, held and left in the current window, and when it resets
+    Status(BudgetStatusArgs),
+    /// Show all open holds, oldest first
+    Holds(StoreArgs),
+    /// Settle a hold by hand
+    Settle(SettleArgs),
+    /// Release a hold by hand: its call did not happen, or no more of it than was charged
+    Release(ReleaseArgs),
+    /// Add up everything from the ledger again and compare: rows, chain, usage, books, holds
+    Audit(StoreArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    /// The store
+    #[arg(long, value_name = "FILE")]
+    pub db: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct BudgetStatusArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// Only accounts of this scope; families are of the scope \"family\"
+    #[arg(long, value_name = "NAME")]
+    pub scope: Option<String>,
+
+    /// Only accounts of this key
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    /// The hold's id
+    #[arg(value_name = "ID")]
+    pub id: String,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// Who repairs what, and why; it is kept in the ledger
+    #[arg(long, value_name = "TEXT")]
+    pub note: String,
+
+    /// Only if the hold is of this generation: an id can have passed to another one
+    #[arg(long, value_name = "N")]
+    pub generation: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct SettleArgs {
+    #[command(flatten)]
+    pub repair: RepairArgs,
+
+    /// What was spent besides what was charged already, in the currency, such as 0.12
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
+    pub cost: String,
+
+    /// The currency of --cost: any but the store's is refused [default: the store's]
+    #[arg(long, value_name = "CODE")]
+    pub currency: Option<String>,
+
+    /// Tokens that were used besides those charged
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub tokens: Option<i64>,
+
+    /// Calls that were made besides those charged
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub calls: Option<i64>,
+
+    /// Seconds that were worked besides those charged
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seconds: Option<i64>,
+
+    /// Runs; they are given back whatever is said
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub runs: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    pub repair: RepairArgs,
 }
 
 const BENCH_HELP: &str = "\

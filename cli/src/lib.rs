@@ -3,10 +3,12 @@
 
 pub mod args;
 pub mod bench;
+pub mod budget;
 pub mod event;
 pub mod explain;
 pub mod failure;
 pub mod policy;
 pub mod replay;
 pub mod summary;
+pub mod table;
 pub mod verify;

@@ -1,12 +1,12 @@
 //! `tollgate`: replays recorded traffic through rate and spend limits, explains what a policy's limits do, checks journals
-//! of effects, and measures the engine against its peers.
+//! of effects, looks after stores of budgets, and measures the engine against its peers.
 
 use clap::Parser;
 use std::process::ExitCode;
 use tollgate_bench::allocator::CountingAllocator;
 use tollgate_cli::args::{Cli, Command};
 use tollgate_cli::failure::{Failure, say};
-use tollgate_cli::{bench, explain, replay, verify};
+use tollgate_cli::{bench, budget, explain, replay, verify};
 
 /// The system's; `tollgate bench` can ask it to count.
 #[global_allocator]
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Budget(args) => budget::run(&args.command),
         Command::Bench(args) => bench::run(&args),
     };
     match done {

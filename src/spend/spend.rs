@@ -198,10 +198,15 @@ impl Spend {
     fn by_name(
         &self,
         name: &HoldRef,
-        end: impl FnOnce(&Arc<Cell>) -> Result<Settlement, SpendError>,
+        end: impl Fn(&Arc<Cell>) -> Result<Settlement, SpendError>,
     ) -> Result<Settlement, SpendError> {
-        let cell = self.0.cell(name)?;
-        let ended = end(&cell);
+        let mut cell = self.0.cell(name)?;
+        let mut ended = end(&cell);
+        if matches!(ended, Err(SpendError::NoHold { .. })) {
+            // It may have outlived its time just now, and was put away: the store has it.
+            cell = self.0.cell(name)?;
+            ended = end(&cell);
+        }
         self.0.forget(&cell, name);
         ended
     }

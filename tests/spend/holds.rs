@@ -343,3 +343,17 @@ fn as_many_holds_as_there_may_be_are_open_at_once() {
     drop(first);
     let _third = spend.hold(&Call::new(), &cost(1)).unwrap();
 }
+
+#[test]
+fn a_hold_whose_time_is_over_is_settled_by_its_name_at_the_first_attempt() {
+    let clock = ManualWallClock::at(START);
+    let spend = open(money(100), &clock);
+    let settled = spend.hold(&Call::new().id("settled"), &cost(60)).unwrap().detach();
+    let released = spend.hold(&Call::new(), &cost(40)).unwrap().detach();
+    clock.advance(DAY);
+    let settlement = spend.settle(&settled, &cost(10)).unwrap();
+    assert!(settlement.late);
+    assert_eq!(used(&spend, "all", "", 0), (50, 0), "the other one counts as spent");
+    assert!(spend.release(&released).unwrap().late);
+    assert_eq!(used(&spend, "all", "", 0), (10, 0));
+}

@@ -1,7 +1,9 @@
 //! The summary for people.
 
 use super::Report;
-use std::fmt::{self, Display, Write};
+use crate::table::Align::{Left, Right};
+use crate::table::{printable, write_rows};
+use std::fmt::{self, Display};
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,30 +90,6 @@ impl Report {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Align {
-    Left,
-    Right,
-}
-use Align::{Left, Right};
-
-/// Writes rows in columns as wide as their widest cell.
-fn write_rows<const N: usize>(out: &mut impl Write, align: &[Align; N], rows: &[[String; N]]) -> fmt::Result {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    for row in rows {
-        let mut line = String::from(" ");
-        for ((cell, width), align) in row.iter().zip(widths).zip(align) {
-            match align {
-                Left => write!(line, " {cell:<width$} ")?,
-                Right => write!(line, " {cell:>width$} ")?,
-            }
-        }
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
 /// `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -146,15 +124,6 @@ fn short(value: f64) -> String {
     text.to_owned()
 }
 
-/// A key as it can be shown on a terminal: control characters escaped, and not endless.
-fn printable(key: &str) -> String {
-    let escaped: String = key.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    match escaped.char_indices().nth(60) {
-        Some((cut, _)) => format!("{}...", &escaped[..cut]),
-        None => escaped,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,11 +149,5 @@ mod tests {
         for (nanos, text) in cases {
             assert_eq!(span(nanos), text);
         }
-    }
-
-    #[test]
-    fn a_key_cannot_write_to_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
-        assert_eq!(printable(&"x".repeat(100)).len(), 63);
     }
 }

@@ -86,9 +86,18 @@ impl Base {
 
     /// From here on every move is in the ledger.
     pub(super) fn since(connection: &Connection) -> Result<Millis> {
+        Self::folded(connection).map(|state| state.since)
+    }
+
+    /// The latest time in an archived record.
+    pub(super) fn latest(connection: &Connection) -> Result<Millis> {
+        Self::folded(connection).map(|state| state.latest)
+    }
+
+    fn folded(connection: &Connection) -> Result<Folded> {
         let state: String =
             connection.query_row("SELECT state FROM base WHERE one = 1", [], |row| row.get(0))?;
-        queries::json::<Folded>(0, &state).map(|state| state.since)
+        queries::json(0, &state)
     }
 
     /// Puts an account's books in the place of those that are there.

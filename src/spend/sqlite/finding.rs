@@ -32,6 +32,26 @@ pub enum Check {
     Path,
 }
 
+impl Check {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Pages => "pages",
+            Check::Schema => "schema",
+            Check::Chain => "chain",
+            Check::Base => "base",
+            Check::Policy => "policy",
+            Check::Usage => "usage",
+            Check::Account => "account",
+            Check::Hold => "hold",
+            Check::Grant => "grant",
+            Check::Balance => "balance",
+            Check::Generation => "generation",
+            Check::Path => "path",
+        }
+    }
+}
+
 /// One thing that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -30,6 +30,7 @@ mod queries;
 mod reader;
 mod row;
 mod schema;
+mod status;
 mod tally;
 mod verify;
 mod writer;
@@ -42,6 +43,7 @@ pub use audit::{Audit, audit};
 pub use finding::{Check, Finding};
 pub use reader::{Ledger, SqliteReader, UsageRow};
 pub use row::{LedgerEntry, LedgerRow};
+pub use status::AccountStatus;
 pub use verify::Counts;
 
 use super::policy::{Grant, SpendPolicy};

@@ -6,6 +6,7 @@ use super::fault::Named;
 use super::limits::Limits;
 use super::queries;
 use super::row::{LedgerEntry, LedgerRow};
+use super::status::{self, AccountStatus};
 use crate::spend::policy::{Grant, SpendPolicy};
 use crate::spend::record::{HoldState, Millis, Record};
 use crate::spend::store::{AccountBooks, StoreError};
@@ -81,6 +82,34 @@ impl SqliteReader {
     pub fn books(&self) -> Result<Vec<AccountBooks>, StoreError> {
         let policy = self.policy()?;
         self.read(|connection| queries::books(connection, policy.as_ref()))
+    }
+
+    /// How full the limits of all accounts are at `now`, in the order of scopes in the policy and of keys, families last; empty
+    /// if it was never opened. Scopes that everybody shares and families are there before anybody used them.
+    ///
+    /// It is what the store has: a hold whose time is over counts as held until its writer deals with it. Held is what was set
+    /// aside in the window that is current, where [`Spend::status`](crate::spend::Spend::status) tells what the account holds in
+    /// all. Where the clock was set back, the latest time of a record counts, as it does for the writer.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn status(&self, now: Millis) -> Result<Vec<AccountStatus>, StoreError> {
+        self.read(|connection| {
+            // So that limits, use and holds are of one instant.
+            let snapshot = connection.unchecked_transaction()?;
+            status::accounts(&snapshot, now)
+        })
+    }
+
+    /// The time of the last record, archived or not; 0 without any. A writer's clock goes on from there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn latest(&self) -> Result<Millis, StoreError> {
+        self.read(|connection| {
+            let snapshot = connection.unchecked_transaction()?;
+            status::latest(&snapshot)
+        })
     }
 
     /// All open holds, oldest first.

@@ -11,6 +11,7 @@ mod migration;
 mod policies;
 mod property;
 mod space;
+mod status;
 
 use super::*;
 use crate::spend::amount::{Dimension, Quantities};
