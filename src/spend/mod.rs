@@ -8,6 +8,8 @@ mod clock;
 mod engine;
 mod error;
 mod event;
+#[cfg(feature = "policy")]
+pub mod file;
 mod group;
 mod hold;
 mod holds;
@@ -25,6 +27,8 @@ mod tab;
 mod unit;
 pub mod window;
 
+#[cfg(feature = "policy")]
+pub use crate::file::PolicyFileError;
 pub use amount::{AmountError, Amounts, DIMENSIONS, Dimension, Quantities};
 pub use books::{Books, Entry};
 pub use call::Call;
