@@ -51,9 +51,9 @@ pub enum Found {
     /// An amount of money that cannot be.
     Money(MoneyError),
     /// A window that cannot be.
-    Window(WindowError),
+    Window(Box<WindowError>),
     /// Budgets that make no sense.
-    Spend(SpendPolicyError),
+    Spend(Box<SpendPolicyError>),
 }
 
 impl PolicyFileError {
@@ -92,8 +92,8 @@ impl std::error::Error for PolicyFileError {
             Found::Hours(error) => Some(error),
             Found::Quota(error) => Some(error),
             Found::Money(error) => Some(error),
-            Found::Window(error) => Some(error),
-            Found::Spend(error) => Some(error),
+            Found::Window(error) => Some(error.as_ref()),
+            Found::Spend(error) => Some(error.as_ref()),
             _ => None,
         }
     }

@@ -213,8 +213,8 @@ impl<'a> Read<'a> {
         };
         let accepted = accepted(&error);
         match key {
-            "" => section.found_here(Found::Spend(error), accepted),
-            key => section.found(key, Found::Spend(error), accepted),
+            "" => section.found_here(Found::Spend(Box::new(error)), accepted),
+            key => section.found(key, Found::Spend(Box::new(error)), accepted),
         }
     }
 }
@@ -346,7 +346,7 @@ fn window(section: &Section<'_>) -> Result<Window, PolicyFileError> {
     let text = section.text("window", super::window::ACCEPTED)?.unwrap_or("lifetime");
     let refused = |key: &str, error: WindowError| {
         let accepted = accepted(&error);
-        section.found(key, Found::Window(error), accepted)
+        section.found(key, Found::Window(Box::new(error)), accepted)
     };
     let meaningless = |key: &str| match section.get(key) {
         Some(_) => {

@@ -542,11 +542,11 @@ fn a_mistake_of_a_family_or_a_grant_is_told_at_its_key() {
 #[test]
 fn what_the_policy_itself_refuses_is_there_as_a_value() {
     let found = |text: &str| refused(text).found;
-    assert_eq!(found("[spend]\n"), Found::Spend(SpendPolicyError::NoScope));
-    assert_eq!(found(&setting("ttl = \"0s\"")), Found::Spend(SpendPolicyError::Zero("ttl")));
+    assert_eq!(found("[spend]\n"), Found::Spend(Box::new(SpendPolicyError::NoScope)));
+    assert_eq!(found(&setting("ttl = \"0s\"")), Found::Spend(Box::new(SpendPolicyError::Zero("ttl"))));
     assert_eq!(found(&limit("cost = \"x\"")), Found::Money(MoneyError::NotANumber("x".into())));
     let zone = limit("calls = 1\nwindow = \"calendar day\"\nzone = \"Mars\"");
-    assert_eq!(found(&zone), Found::Window(WindowError::Zone("Mars".into())));
+    assert_eq!(found(&zone), Found::Window(Box::new(WindowError::Zone("Mars".into()))));
     let source = |text: &str| std::error::Error::source(&refused(text)).map(ToString::to_string);
     assert_eq!(source("[spend]\n"), Some(SpendPolicyError::NoScope.to_string()));
 }
