@@ -92,7 +92,8 @@ impl SpendPolicy {
     /// cost = "3.00"
     /// window = "rolling 1h"
     /// "#;
-    /// let limit = &SpendPolicy::from_toml(text)?.scopes()[0].limits()[0];
+    /// let policy = SpendPolicy::from_toml(text)?;
+    /// let limit = &policy.scopes()[0].limits()[0];
     /// assert_eq!((limit.amount(), limit.id("user").as_str()), (3_000_000, "user/cost/rolling 1h"));
     /// # Ok::<(), tollgate::spend::PolicyFileError>(())
     /// ```
