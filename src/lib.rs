@@ -71,7 +71,7 @@
 //! |---|---|---|
 //! | `effects` | on | [`effect`]: permits, gates, deferral, journals, allowed hours |
 //! | `headers` | on | [`headers`]: what responses say about a server's limits |
-//! | `policy` | off | `EffectPolicy::from_toml`: rules of effects from policy files |
+//! | `policy` | off | `EffectPolicy::from_toml`, `SpendPolicy::from_toml`: rules of effects and budgets from policy files |
 //!
 //! # Observability
 //!
@@ -82,10 +82,12 @@
 #![cfg_attr(not(all(feature = "effects", feature = "headers")), allow(rustdoc::broken_intra_doc_links))]
 
 pub mod baseline;
-#[cfg(any(feature = "policy", feature = "spend"))]
+#[cfg(feature = "spend")]
 pub mod duration;
 #[cfg(feature = "effects")]
 pub mod effect;
+#[cfg(feature = "policy")]
+pub mod file;
 pub mod guard;
 #[cfg(feature = "headers")]
 pub mod headers;

@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 use tollgate::effect::EffectRule;
 use tollgate::quota::{Arithmetic, Quota};
+use tollgate::spend::{Dimension, SpendPolicy};
 
 /// Asked and achieved rates that differ by more than this are worth a warning.
 const GAP: f64 = 0.01;
@@ -63,7 +64,7 @@ pub fn explanation(policy: &Policy) -> Result<String, Failure> {
     };
     let cap = grouped(policy.bucket_cap as u64);
     let mut text = format!("{}: pipeline {pipeline}, up to {cap} buckets a table\n", policy.file);
-    if layout.limits.is_empty() && policy.effects.rules().is_empty() {
+    if layout.limits.is_empty() && policy.effects.rules().is_empty() && policy.spend.is_none() {
         text.push_str("\nno limits: every event is admitted\n");
     }
     for (mut limit, info) in limits(policy)?.into_iter().zip(&layout.limits) {
@@ -84,7 +85,40 @@ pub fn explanation(policy: &Policy) -> Result<String, Failure> {
     for rule in policy.effects.rules() {
         effect(&mut text, &policy.file, rule)?;
     }
+    if let Some(budgets) = &policy.spend {
+        spend(&mut text, budgets);
+    }
     Ok(text)
+}
+
+/// Budgets: each scope and each of its limits, then what families may use.
+fn spend(out: &mut String, policy: &SpendPolicy) {
+    let unit = policy.money();
+    let amount = |dimension: Dimension, amount: u64| match dimension {
+        Dimension::Cost => format!("{} {}", unit.show(amount), unit.currency()),
+        _ => grouped(amount),
+    };
+    // Writing to a String cannot fail.
+    for scope in policy.scopes() {
+        let accounts =
+            if scope.is_shared() { "one account for everybody" } else { "an account for each key" };
+        let _ = writeln!(out, "\nspend {} ({accounts})", scope.name());
+        if scope.limits().is_empty() {
+            out.push_str("  no limits: only books are kept\n");
+        }
+        for limit in scope.limits() {
+            let (dimension, window) = (limit.dimension(), limit.window());
+            row(out, dimension.name(), &format!("{}, {window}", amount(dimension, limit.amount())));
+        }
+    }
+    for family in policy.families() {
+        let _ = writeln!(out, "\nspend family {}", family.root());
+        for dimension in [Dimension::Cost, Dimension::Calls] {
+            if let Some(total) = family.total(dimension) {
+                row(out, dimension.name(), &format!("{} in all", amount(dimension, total)));
+            }
+        }
+    }
 }
 
 /// An effect, and each of its quotas.

@@ -405,3 +405,25 @@ fn a_mistake_in_an_effect_is_told_as_any_other() {
         "{told}"
     );
 }
+
+#[test]
+fn a_policy_with_budgets_is_not_replayed_as_if_it_had_none() {
+    let policy =
+        "[[limit]]\nname = \"x\"\nrate = { tokens = 1, per = \"1s\" }\n\n[[spend.scope]]\nname = \"user\"\n";
+    let case = Case::new(policy, "");
+    let replay = case.replay();
+    assert_eq!(replay.code, 2);
+    let text = "policy.toml:5: budgets are not replayed from traces, accepted: a policy without [spend]";
+    assert!(replay.stderr.contains(text), "{}", replay.stderr);
+    assert_eq!(case.explain().status.code(), Some(0));
+}
+
+#[test]
+fn a_mistake_in_a_budget_is_told_as_any_other() {
+    let told =
+        refused("bucket_cap = 9\n[[spend.scope]]\nname = \"user\"\n[[spend.scope.limit]]\ncost = 3.00\n");
+    let text = "policy.toml:5: spend.scope \"user\": limit 1: cost is 3.00, accepted: the amount as text, cost = \"3.00\": ";
+    assert!(told.contains(text), "{told}");
+    let told = refused("[spand]\n");
+    assert!(told.contains("policy.toml:1: unknown key `spand`: did you mean `spend`?"), "{told}");
+}

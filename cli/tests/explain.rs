@@ -78,3 +78,35 @@ fn an_effect_shows_its_ttl_its_hours_and_what_each_quota_comes_to() {
         assert!(text.contains(part), "no {part} in {text}");
     }
 }
+
+#[test]
+fn budgets_show_each_scope_and_limit_in_a_line() {
+    let text = explained(
+        "[[spend.scope]]\nname = \"user\"\n\
+         [[spend.scope.limit]]\ncost = \"3.00\"\nwindow = \"rolling 1h\"\n\
+         [[spend.scope.limit]]\ntokens = 120000\n\
+         [[spend.scope]]\nname = \"all\"\nshared = true\n\
+         [[spend.family]]\nroot = \"r\"\ncost = 10\nceiling = 1\n\
+         [[effect]]\ntool = \"Email\"\nmax = \"50/day\"\n",
+    );
+    assert!(!text.contains("every event is admitted"), "{text}");
+    let spend = &text[text.find("\nspend ").unwrap()..];
+    assert_eq!(
+        spend,
+        "\nspend user (an account for each key)\n  cost             3.00 USD, rolling 1h\n  tokens           120,000, lifetime\n\
+         \nspend all (one account for everybody)\n  no limits: only books are kept\n\
+         \nspend family r\n  cost             0.00001 USD in all\n"
+    );
+}
+
+#[test]
+fn the_shipped_policy_of_budgets_explains() {
+    let text = explained(include_str!("../../examples/policies/spend.toml"));
+    for part in [
+        "spend run (an account for each key)\n  tokens           120,000, lifetime\n",
+        "  cost             15.00 USD, calendar day in UTC\n",
+        "spend global (one account for everybody)\n  cost             40.00 USD, rolling 1h\n  runs             30, lifetime\n",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}

@@ -82,6 +82,16 @@ fn a_dash_is_standard_input() {
 }
 
 #[test]
+fn budgets_beside_the_effects_make_no_difference() {
+    let dir = case(&journal().sealed());
+    let policy = std::fs::read_to_string(dir.path().join("effects.toml")).unwrap();
+    std::fs::write(dir.path().join("both.toml"), policy + "\n[[spend.scope]]\nname = \"user\"\n").unwrap();
+    let alone = run(dir.path(), &["effects.jsonl", "--policy", "effects.toml"]);
+    let beside = run(dir.path(), &["effects.jsonl", "--policy", "both.toml"]);
+    assert_eq!((beside.status.code(), &beside.stdout), (Some(0), &alone.stdout), "{}", text(&beside.stderr));
+}
+
+#[test]
 fn what_cannot_be_checked_ends_with_exit_code_2() {
     let dir = case(&journal().sealed());
     std::fs::write(dir.path().join("none.toml"), "bucket_cap = 9\n").unwrap();

@@ -1,5 +1,6 @@
 //! Policies of any bytes: refused with a place, or accepted, and then they explain, build and decide.
 
+use tollgate::spend::{Amounts, Call, Dimension, ManualWallClock, Spend, SpendPolicy};
 use tollgate_cli::event::{Kind, Record, Schema};
 use tollgate_cli::explain;
 use tollgate_cli::failure::Failure;
@@ -34,6 +35,32 @@ pub fn check(bytes: &[u8]) {
     }
     for limit in &policy.limits {
         assert!(!limit.name.is_empty());
+    }
+    if let Some(budgets) = &policy.spend {
+        spend(budgets);
+    }
+}
+
+/// A few calls on every scope, far apart in time, which settle or are given back.
+fn spend(policy: &SpendPolicy) {
+    policy.validate().expect("an accepted policy makes sense");
+    for limit in policy.scopes().iter().flat_map(|scope| scope.limits()) {
+        let shown = limit.window().to_string();
+        assert_eq!(shown.parse().as_ref(), Ok(limit.window()), "{shown:?}");
+        let cost = policy.money().show(limit.amount());
+        assert!(limit.dimension() != Dimension::Cost || policy.money().parse(&cost) == Ok(limit.amount()));
+    }
+    let clock = ManualWallClock::at(0);
+    let spend = Spend::builder(policy.clone()).clock(clock.clone()).open().expect("an accepted policy opens");
+    let keyed = policy.scopes().iter().filter(|scope| !scope.is_shared());
+    let call = keyed.fold(Call::new(), |call, scope| call.scope(scope.name(), "k"));
+    let most = Amounts::new().cost(2).tokens(1).calls(1).seconds(1).runs(1);
+    for at in [0, 1, 90_000_000, 1_767_225_600_000, 253_370_764_800_000] {
+        clock.set(at);
+        if let Ok(hold) = spend.hold(&call, &most) {
+            let _ = hold.settle(&Amounts::new().cost(1).tokens(1));
+        }
+        let _ = spend.hold(&call, &most).map(|hold| hold.release());
     }
 }
 

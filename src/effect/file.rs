@@ -20,13 +20,9 @@
 //!
 //! Nothing unknown is ever skipped: a key that means nothing is an error, and says what could have been meant.
 
-mod error;
-#[doc(hidden)]
-pub mod section;
-
-#[doc(hidden)] // where it was
-pub use crate::duration;
-pub use error::{Found, PolicyFileError};
+pub use crate::file::{Found, PolicyFileError};
+#[doc(hidden)] // where they were
+pub use crate::{duration, file::section};
 
 use super::{AllowedHours, Day, EffectPolicy, EffectRule, HoursError, OnExhausted, QuotaRule};
 use section::{File, Section};
@@ -54,7 +50,8 @@ const PERIODS: [(&str, u64); 7] = [
 ];
 
 impl EffectPolicy {
-    /// The policy that a TOML text states, in which there is nothing but `[[effect]]` tables: see [`file`](self).
+    /// The policy that a TOML text states, in which there is nothing but `[[effect]]` tables: see [`file`](self). A text that
+    /// states budgets too is read with [`from_toml_beside`](Self::from_toml_beside).
     ///
     /// # Errors
     /// The first mistake: its line, its place, what was found, what is accepted.
@@ -71,7 +68,8 @@ impl EffectPolicy {
     }
 
     /// The same from a text in which there may be other keys too, at the top level: those named in `others`, which the
-    /// caller reads.
+    /// caller reads. With `&["spend"]`, budgets may stand beside the effects:
+    /// [`SpendPolicy::from_toml_beside`](crate::spend::SpendPolicy::from_toml_beside) reads them.
     ///
     /// # Errors
     /// As [`from_toml`](Self::from_toml).
@@ -146,7 +144,7 @@ fn effect(section: &Section<'_>, tool: &str) -> Result<EffectRule, PolicyFileErr
     }
     if let Some(ttl) = section.duration("ttl")? {
         if ttl == 0 {
-            return Err(refused(section, "ttl", "a duration of at least 1ns"));
+            return Err(section.wrong("ttl", "a duration of at least 1ns"));
         }
         rule = rule.ttl(Duration::from_nanos(ttl));
     }
@@ -161,7 +159,7 @@ fn effect(section: &Section<'_>, tool: &str) -> Result<EffectRule, PolicyFileErr
 
 fn on_exhausted(section: &Section<'_>, key: &str) -> Result<Option<OnExhausted>, PolicyFileError> {
     let Some(word) = section.text(key, ON_EXHAUSTED)? else { return Ok(None) };
-    word.parse().map(Some).map_err(|_| refused(section, key, ON_EXHAUSTED))
+    word.parse().map(Some).map_err(|_| section.wrong(key, ON_EXHAUSTED))
 }
 
 /// The quota that a table states with `rate` or `max`, if it has one of them.
@@ -228,7 +226,7 @@ fn limit_and_per(table: &Section<'_>, accepted: &str) -> Result<(u64, Duration),
     };
     let Some(per) = table.duration("per")? else { return Err(table.missing("per", accepted)) };
     if per == 0 {
-        return Err(refused(table, "per", "a duration of at least 1ns"));
+        return Err(table.wrong("per", "a duration of at least 1ns"));
     }
     Ok((limit, Duration::from_nanos(per)))
 }
@@ -240,24 +238,17 @@ fn limit_and_period(
     text: &str,
     accepted: &str,
 ) -> Result<(u64, Duration), PolicyFileError> {
-    let Some((limit, period)) = text.split_once('/') else { return Err(refused(section, key, accepted)) };
+    let Some((limit, period)) = text.split_once('/') else { return Err(section.wrong(key, accepted)) };
     let (limit, period) = (limit.trim(), period.trim());
     let digits = !limit.is_empty() && limit.bytes().all(|byte| byte.is_ascii_digit());
     let limit = limit.parse::<u64>().ok().filter(|&limit| digits && limit > 0).ok_or_else(|| {
-        refused(
-            section,
-            key,
-            format_args!("a limit that is a whole number, 1 to {}, before the slash", u64::MAX),
-        )
+        section
+            .wrong(key, format_args!("a limit that is a whole number, 1 to {}, before the slash", u64::MAX))
     })?;
     let named = PERIODS.iter().find(|(name, _)| *name == period).map(|&(_, nanos)| nanos);
     let period = named.or_else(|| duration::parse(period)).filter(|&nanos| nanos > 0).ok_or_else(|| {
         let names = PERIODS.map(|(name, _)| name).join(", ");
-        refused(
-            section,
-            key,
-            format_args!("a period after the slash: {names}, or a duration such as \"90s\""),
-        )
+        section.wrong(key, format_args!("a period after the slash: {names}, or a duration such as \"90s\""))
     })?;
     Ok((limit, Duration::from_nanos(period)))
 }
@@ -295,14 +286,6 @@ fn hours(section: &Section<'_>) -> Result<Option<AllowedHours>, PolicyFileError>
     match on_exhausted(&table, "outside")? {
         Some(outside) => Ok(Some(hours.outside(outside))),
         None => Ok(Some(hours)),
-    }
-}
-
-/// The value of `key`, which is there, is not accepted.
-fn refused(section: &Section<'_>, key: &str, accepted: impl std::fmt::Display) -> PolicyFileError {
-    match section.get(key) {
-        Some(value) => section.refused(key, value, accepted),
-        None => section.found(key, Found::Missing, accepted),
     }
 }
 

@@ -7,6 +7,8 @@ mod clock;
 mod engine;
 mod error;
 mod event;
+#[cfg(feature = "policy")]
+pub mod file;
 mod hold;
 mod memory;
 pub mod policy;
@@ -20,6 +22,8 @@ pub mod store;
 mod unit;
 pub mod window;
 
+#[cfg(feature = "policy")]
+pub use crate::file::PolicyFileError;
 pub use amount::{AmountError, Amounts, DIMENSIONS, Dimension, Quantities};
 pub use books::{Books, Entry};
 pub use call::Call;

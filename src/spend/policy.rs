@@ -190,19 +190,26 @@ impl SpendPolicy {
     /// # Errors
     /// The first thing that does not, and what is accepted.
     pub fn validate(&self) -> Result<(), SpendPolicyError> {
-        self.validate_unit()?;
+        self.check().map_err(|fault| fault.error)
+    }
+
+    /// [`validate`](Self::validate), with the place of what is wrong.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        self.check_unit()?;
         let mut names = BTreeSet::new();
-        for scope in &self.scopes {
+        for (number, scope) in self.scopes.iter().enumerate() {
             if scope.name.is_empty() || scope.name == FAMILY || !names.insert(&scope.name) {
-                return Err(SpendPolicyError::ScopeName(scope.name.clone()));
+                let error = SpendPolicyError::ScopeName(scope.name.clone());
+                return Err(Fault::new(Part::Scope(number), "name", error));
             }
-            scope.validate()?;
+            scope.check(number)?;
         }
         if self.scopes.is_empty() {
-            return Err(SpendPolicyError::NoScope);
+            return Err(Fault::new(Part::Policy, "scope", SpendPolicyError::NoScope));
         }
-        self.validate_grants()?;
-        self.tiers.validate()?;
+        self.check_families()?;
+        self.check_grants()?;
+        self.tiers.check()?;
         let positive = [
             ("ttl", self.ttl),
             ("account_cap", self.account_cap as u64),
@@ -210,69 +217,94 @@ impl SpendPolicy {
             ("answers_for", self.answers_for),
         ];
         match positive.into_iter().find(|&(_, value)| value == 0) {
-            Some((field, _)) => Err(SpendPolicyError::Zero(field)),
+            Some((field, _)) => Err(Fault::new(Part::Policy, field, SpendPolicyError::Zero(field))),
             None => Ok(()),
         }
     }
 
-    fn validate_unit(&self) -> Result<(), SpendPolicyError> {
+    fn check_unit(&self) -> Result<(), Fault> {
         let currency = self.unit.currency();
         let known =
             (1..=12).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_uppercase());
+        let key = if known { "decimals" } else { "currency" };
         match known && self.unit.decimals() <= MOST_DECIMALS {
             true => Ok(()),
-            false => Err(SpendPolicyError::Unit(self.unit.to_string())),
+            false => Err(Fault::new(Part::Policy, key, SpendPolicyError::Unit(self.unit.to_string()))),
         }
     }
 
-    fn validate_grants(&self) -> Result<(), SpendPolicyError> {
-        let mut ids = BTreeSet::new();
-        for family in &self.families {
-            let refused =
-                |why: &str| Err(SpendPolicyError::Family { root: family.root.clone(), why: why.to_owned() });
-            if !ids.insert(&family.root) {
-                return refused("is there a second time, accepted: one family of each root");
+    fn check_families(&self) -> Result<(), Fault> {
+        let mut roots = BTreeSet::new();
+        for (number, family) in self.families.iter().enumerate() {
+            let refused = |key: &'static str, why: &str| {
+                let error = SpendPolicyError::Family { root: family.root.clone(), why: why.to_owned() };
+                Err(Fault::new(Part::Family(number), key, error))
+            };
+            if !roots.insert(&family.root) {
+                return refused("root", "is there a second time, accepted: one family of each root");
             }
             if family.cost.is_none() && family.calls.is_none() {
-                return refused("has no cap, accepted: a total of money, of calls, or both");
+                return refused("", "has no cap, accepted: a total of money, of calls, or both");
             }
             if family.cost.is_some() && family.ceiling.is_none() {
                 return refused(
-                    "has a total of money and no ceiling of a call, so nothing could be held for a call: state a ceiling",
+                    "cost",
+                    "has a total of money and no ceiling of a call, so nothing could be held for a call, accepted: a ceiling beside the total",
                 );
             }
             if let (Some(total), Some(ceiling)) = (family.cost, family.ceiling) {
                 if ceiling > total {
-                    return refused("has a ceiling above its total, accepted: at most the total");
+                    return refused("ceiling", "has a ceiling above its total, accepted: at most the total");
                 }
             }
-            if [family.cost, family.calls, family.ceiling].into_iter().flatten().any(|amount| amount > MOST) {
-                return refused("has an amount above 2^53, accepted: 0 to 9007199254740992");
+            let amounts = [("cost", family.cost), ("calls", family.calls), ("ceiling", family.ceiling)];
+            if let Some((key, _)) =
+                amounts.into_iter().find(|(_, amount)| amount.is_some_and(|amount| amount > MOST))
+            {
+                return refused(key, "has an amount above 2^53, accepted: 0 to 9007199254740992");
             }
         }
+        Ok(())
+    }
+
+    fn check_grants(&self) -> Result<(), Fault> {
+        let mut ids: BTreeSet<_> = self.families.iter().map(|family| &family.root).collect();
         let parents: BTreeMap<&str, &Grant> =
             self.grants.iter().map(|grant| (grant.id.as_str(), grant)).collect();
-        for grant in &self.grants {
-            let refused = |why: String| Err(SpendPolicyError::Grant { id: grant.id.clone(), why });
+        for (number, grant) in self.grants.iter().enumerate() {
+            let refused = |key: &'static str, why: String| {
+                let error = SpendPolicyError::Grant { id: grant.id.clone(), why };
+                Err(Fault::new(Part::Grant(number), key, error))
+            };
             if !ids.insert(&grant.id) {
-                return refused("is there a second time, accepted: an id of its own".to_owned());
+                return refused("id", "is there a second time, accepted: an id of its own".to_owned());
             }
             let known = parents.contains_key(grant.parent.as_str())
                 || self.families.iter().any(|family| family.root == grant.parent);
             if !known {
-                return refused(format!("has a parent that there is not, {:?}", grant.parent));
+                return refused(
+                    "parent",
+                    format!(
+                        "has a parent that there is not, {:?}, accepted: the root of a family, or the id of another grant",
+                        grant.parent
+                    ),
+                );
             }
             let Some((_, above)) = self.resolve(&grant.parent) else {
                 return refused(
+                    "parent",
                     "is its own ancestor, accepted: parents that lead to a family's root".to_owned(),
                 );
             };
             if let (Some(own), Some(above)) = (grant.ceiling, above) {
                 if own > above {
-                    return refused(format!(
-                        "has a ceiling of {own}, accepted: at most the {above} of {:?}",
-                        grant.parent
-                    ));
+                    return refused(
+                        "ceiling",
+                        format!(
+                            "has a ceiling of {own}, accepted: at most the {above} of {:?}",
+                            grant.parent
+                        ),
+                    );
                 }
             }
         }
@@ -338,19 +370,24 @@ impl Scope {
         &self.limits
     }
 
-    fn validate(&self) -> Result<(), SpendPolicyError> {
+    fn check(&self, scope: usize) -> Result<(), Fault> {
         let mut known = BTreeSet::new();
-        for limit in &self.limits {
-            let refused =
-                |why: &str| Err(SpendPolicyError::Limit { limit: limit.id(&self.name), why: why.to_owned() });
+        for (number, limit) in self.limits.iter().enumerate() {
+            let refused = |key: &'static str, why: &str| {
+                let error = SpendPolicyError::Limit { limit: limit.id(&self.name), why: why.to_owned() };
+                Err(Fault::new(Part::Limit(scope, number), key, error))
+            };
             if !known.insert(limit.id(&self.name)) {
-                return refused("is there a second time, accepted: one limit of a dimension in a window");
+                return refused("", "is there a second time, accepted: one limit of a dimension in a window");
             }
             if limit.amount > MOST {
-                return refused("is above 2^53, accepted: 0 to 9007199254740992");
+                return refused(limit.dimension.name(), "is above 2^53, accepted: 0 to 9007199254740992");
             }
             if limit.dimension == Dimension::Runs && limit.window != Window::Lifetime {
-                return refused("counts what is under way at once, accepted: runs without a window");
+                return refused(
+                    "window",
+                    "counts what is under way at once, accepted: runs without a window",
+                );
             }
         }
         Ok(())
@@ -506,6 +543,21 @@ pub enum OnExpiry {
     Released,
 }
 
+impl OnExpiry {
+    /// As policy files and tables spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnExpiry::Spent => "spent",
+            OnExpiry::Released => "released",
+        }
+    }
+
+    /// What has that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [OnExpiry::Spent, OnExpiry::Released].into_iter().find(|on_expiry| on_expiry.name() == name)
+    }
+}
+
 /// When callers are to do with less, and when they are blocked: in millionths of the fullest limit that counts.
 ///
 /// ```
@@ -553,11 +605,12 @@ impl Tiers {
         self
     }
 
-    fn validate(&self) -> Result<(), SpendPolicyError> {
+    fn check(&self) -> Result<(), Fault> {
         let Self { reduced, blocked, .. } = *self;
+        let key = if blocked > 1_000_000 { "blocked" } else { "reduced" };
         match 0 < reduced && reduced <= blocked && blocked <= 1_000_000 {
             true => Ok(()),
-            false => Err(SpendPolicyError::Tiers { reduced, blocked }),
+            false => Err(Fault::new(Part::Tiers, key, SpendPolicyError::Tiers { reduced, blocked })),
         }
     }
 }
@@ -593,6 +646,36 @@ impl ReducedProfile {
         let time = reset.map_or_else(|| "the budget is raised".to_owned(), show_time);
         self.banner.as_ref().map(|banner| banner.replace("{reset}", &time))
     }
+}
+
+/// What is wrong with a policy, and where.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "for the lines of policy files"))]
+    pub(crate) part: Part,
+    /// The part's field; empty for the part as a whole.
+    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "for the lines of policy files"))]
+    pub(crate) key: &'static str,
+    pub(crate) error: SpendPolicyError,
+}
+
+impl Fault {
+    fn new(part: Part, key: &'static str, error: SpendPolicyError) -> Self {
+        Self { part, key, error }
+    }
+}
+
+/// A part of a policy, by its number among its kind.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "for the lines of policy files"))]
+pub(crate) enum Part {
+    Policy,
+    Scope(usize),
+    /// Of a scope.
+    Limit(usize, usize),
+    Family(usize),
+    Grant(usize),
+    Tiers,
 }
 
 /// Why a policy cannot be used.

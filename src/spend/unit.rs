@@ -38,7 +38,7 @@ pub enum MoneyError {
     #[error("{0:?} is no amount of money, accepted: digits and at most one point, such as \"0.50\"")]
     NotANumber(String),
     /// Finer than the unit.
-    #[error("{text:?} has more than the {decimals} decimal places that are counted")]
+    #[error("{text:?} is finer than what is counted, accepted: at most {decimals} decimal places")]
     TooFine {
         /// The text.
         text: String,
@@ -46,7 +46,7 @@ pub enum MoneyError {
         decimals: u8,
     },
     /// More than can be counted.
-    #[error("{0:?} is more than can be counted")]
+    #[error("{0:?} is more than can be counted, accepted: at most 2^64 - 1 units")]
     TooLarge(String),
 }
 

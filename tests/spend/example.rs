@@ -124,3 +124,16 @@ fn a_run_is_reduced_at_seven_tenths_and_stops_before_the_step_that_would_leave_i
     assert_eq!(settlement.used[Dimension::Cost], 400_000);
     assert_eq!(used(&spend, "run", "r", 3), (400_000, 0));
 }
+
+#[cfg(feature = "policy")]
+#[test]
+fn the_shipped_policy_is_the_four_scopes_with_a_profile_for_the_reduced_tier() {
+    let text = include_str!("../../examples/policies/spend.toml");
+    let profile = ReducedProfile {
+        max_steps: Some(5),
+        subagents: Some(false),
+        model: Some("small".into()),
+        banner: Some("This budget is nearly used up: a smaller model answers until {reset}.".into()),
+    };
+    assert_eq!(SpendPolicy::from_toml(text), Ok(four_scopes().reduced(profile)));
+}

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use std::path::Path;
 use tollgate::effect::EffectPolicy;
 use tollgate::guard::{AgentVelocityConfig, Refill, VelocityConfig};
+use tollgate::spend::SpendPolicy;
 
 /// Names of the guards' limits, as decisions and summaries spell them.
 pub mod names {
@@ -80,6 +81,8 @@ pub struct Policy {
     pub agent_velocity: Option<GuardSection<AgentVelocityConfig>>,
     pub limits: Vec<LimitRule>,
     pub effects: EffectPolicy,
+    /// Budgets, if there are any.
+    pub spend: Option<SpendPolicy>,
     /// Places of the top-level keys.
     pub places: Places,
 }
@@ -127,6 +130,19 @@ impl Policy {
         }
         let (file, line) = (&self.file, self.places.line("effect"));
         let text = "effects are not replayed from traces, accepted: a policy without [[effect]] (`tollgate verify` checks the journal of effects)";
+        Err(Failure::Mend(format!("{file}:{line}: {text}")))
+    }
+
+    /// Refuses a policy with budgets, for a command that would pass them over.
+    ///
+    /// # Errors
+    /// If there are any.
+    pub fn no_spend(&self) -> Result<(), Failure> {
+        if self.spend.is_none() {
+            return Ok(());
+        }
+        let (file, line) = (&self.file, self.places.line("spend"));
+        let text = "budgets are not replayed from traces, accepted: a policy without [spend] (`tollgate explain` shows budgets)";
         Err(Failure::Mend(format!("{file}:{line}: {text}")))
     }
 }

@@ -7,6 +7,7 @@ use tollgate::effect::EffectPolicy;
 use tollgate::effect::file::section::{File, Section, whole};
 use tollgate::effect::file::{Found, PolicyFileError as Mistake};
 use tollgate::guard::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
+use tollgate::spend::SpendPolicy;
 use toml::de::DeValue;
 
 /// The most buckets that a table of the library has.
@@ -15,8 +16,8 @@ const MOST_BUCKETS: u64 = 1 << 24;
 const COST: &str = "a whole number, 0 to 18446744073709551615, or the name of an event field";
 const WHEN: &str = "a table of fields and the values they must have, such as { method = \"POST\" }";
 
-/// The keys at the top of a policy, but for the effects.
-const KEYS: [&str; 5] = ["bucket_cap", "pipeline", "velocity", "agent_velocity", "limit"];
+/// The keys at the top of a policy.
+const KEYS: [&str; 7] = ["bucket_cap", "pipeline", "velocity", "agent_velocity", "limit", "effect", "spend"];
 
 pub fn parse(name: &str, text: &str) -> Result<Policy, Failure> {
     read(name, text).map_err(|mistake| Failure::Mend(format!("{name}:{}: {}", mistake.line, mistake.what())))
@@ -26,8 +27,7 @@ fn read(name: &str, text: &str) -> Result<Policy, Mistake> {
     let file = File { text };
     let root = file.parse()?;
     let root = Section::new(file, root.get_ref(), 0..0, "");
-    let known: Vec<&str> = KEYS.into_iter().chain(["effect"]).collect();
-    root.only(&known)?;
+    root.only(&KEYS)?;
 
     let default_cap = MemoryBudgetConfig::defaults().velocity_bucket_cap;
     let bucket_cap = root.whole("bucket_cap", 1, MOST_BUCKETS)?;
@@ -42,6 +42,7 @@ fn read(name: &str, text: &str) -> Result<Policy, Mistake> {
             .transpose()?,
         limits: limits(file, &root)?,
         effects: EffectPolicy::from_toml_beside(text, &KEYS)?,
+        spend: SpendPolicy::from_toml_beside(text, &KEYS)?,
         places: root.places(),
     })
 }

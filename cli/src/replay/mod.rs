@@ -32,6 +32,7 @@ use progress::Progress;
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let policy = Policy::load(&args.policy)?;
     policy.no_effects()?;
+    policy.no_spend()?;
     let mut schema = Schema::new(&args.map)?;
     let layout = Layout::new(&policy, &mut schema);
     // Once for its errors: the clock's start is known only with the first event.

@@ -4,6 +4,7 @@
 //! to nobody else.
 
 use super::error::{Found, PolicyFileError};
+use crate::duration;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
@@ -87,6 +88,8 @@ pub struct Section<'a> {
     span: Range<usize>,
     /// What messages put before a key: `velocity.` or `limit "per-client": `.
     prefix: String,
+    /// What headings put before a key: `velocity.` or `limit.`.
+    path: String,
 }
 
 impl<'a> Section<'a> {
@@ -97,7 +100,7 @@ impl<'a> Section<'a> {
         span: Range<usize>,
         prefix: impl Into<String>,
     ) -> Self {
-        Self { file, table, span, prefix: prefix.into() }
+        Self { file, table, span, prefix: prefix.into(), path: String::new() }
     }
 
     /// Renames the section in messages, once its name is known.
@@ -124,7 +127,12 @@ impl<'a> Section<'a> {
 
     /// A mistake in the section as a whole, in words.
     pub fn mistake(&self, words: impl Into<String>, accepted: impl Display) -> PolicyFileError {
-        self.file.mistake(&self.span, self.name(), Found::Words(words.into()), accepted)
+        self.found_here(Found::Words(words.into()), accepted)
+    }
+
+    /// The same, found by the library.
+    pub fn found_here(&self, found: Found, accepted: impl Display) -> PolicyFileError {
+        self.file.mistake(&self.span, self.name(), found, accepted)
     }
 
     /// A mistake in the value of `key`, or in the section where there is none.
@@ -152,6 +160,14 @@ impl<'a> Section<'a> {
     ) -> PolicyFileError {
         let found = Found::Value(self.file.excerpt(&value.span()));
         self.file.mistake(&value.span(), format!("{}{key}", self.prefix), found, accepted)
+    }
+
+    /// The value of `key` is not accepted, or there is none.
+    pub fn wrong(&self, key: &str, accepted: impl Display) -> PolicyFileError {
+        match self.get(key) {
+            Some(value) => self.refused(key, value, accepted),
+            None => self.found(key, Found::Missing, accepted),
+        }
     }
 
     /// The line of `key`, or of the section where there is none.
@@ -189,32 +205,42 @@ impl<'a> Section<'a> {
         number.map(Some).ok_or_else(|| self.refused(key, value, "a finite number above 0"))
     }
 
+    /// True or false.
+    pub fn truth(&self, key: &str) -> Result<Option<bool>, PolicyFileError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        value.get_ref().as_bool().map(Some).ok_or_else(|| self.refused(key, value, "true or false"))
+    }
+
     /// A duration, in nanoseconds.
     pub fn duration(&self, key: &str) -> Result<Option<u64>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
-        let nanos = value.get_ref().as_str().and_then(super::duration::parse);
-        nanos.map(Some).ok_or_else(|| self.refused(key, value, super::duration::ACCEPTED))
+        let nanos = value.get_ref().as_str().and_then(duration::parse);
+        nanos.map(Some).ok_or_else(|| self.refused(key, value, duration::ACCEPTED))
     }
 
     /// An inner table, whose keys are spelled `key.inner` in messages.
     pub fn table(&self, key: &str, accepted: &str) -> Result<Option<Section<'a>>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let table = value.get_ref().as_table().ok_or_else(|| self.refused(key, value, accepted))?;
-        Ok(Some(Section::new(self.file, table, value.span(), format!("{}{key}.", self.prefix))))
+        Ok(Some(self.inner(key, table, value.span(), format!("{}{key}.", self.prefix))))
     }
 
     /// The tables of an array of tables.
     pub fn tables(&self, key: &str) -> Result<Vec<Section<'a>>, PolicyFileError> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let accepted = format!("tables headed [[{key}]]");
+        let accepted = format!("tables headed [[{}{key}]]", self.path);
         let items = value.get_ref().as_array().ok_or_else(|| self.refused(key, value, &accepted))?;
         let mut sections = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let table = item.get_ref().as_table().ok_or_else(|| self.refused(key, item, &accepted))?;
             let prefix = format!("{}{key} {}: ", self.prefix, index + 1);
-            sections.push(Section::new(self.file, table, item.span(), prefix));
+            sections.push(self.inner(key, table, item.span(), prefix));
         }
         Ok(sections)
+    }
+
+    fn inner(&self, key: &str, table: &'a DeTable<'a>, span: Range<usize>, prefix: String) -> Section<'a> {
+        Section { path: format!("{}{key}.", self.path), ..Section::new(self.file, table, span, prefix) }
     }
 
     /// A list of texts.

@@ -2,6 +2,7 @@
 
 use crate::ConfigError;
 use crate::effect::HoursError;
+use crate::spend::{MoneyError, SpendPolicyError, WindowError};
 use std::fmt;
 
 /// A policy file that is not accepted: where, what was found there, and what is accepted.
@@ -47,6 +48,12 @@ pub enum Found {
     Hours(HoursError),
     /// A quota that cannot be counted.
     Quota(ConfigError),
+    /// An amount of money that cannot be.
+    Money(MoneyError),
+    /// A window that cannot be.
+    Window(Box<WindowError>),
+    /// Budgets that make no sense.
+    Spend(Box<SpendPolicyError>),
 }
 
 impl PolicyFileError {
@@ -63,9 +70,12 @@ impl PolicyFileError {
             Found::Value(value) => format!("{place} is {value}, accepted: {accepted}"),
             Found::Words(words) if place.is_empty() => format!("{words}, accepted: {accepted}"),
             Found::Words(words) => format!("{place} {words}, accepted: {accepted}"),
-            // Both say themselves what is accepted.
+            // These say themselves what is accepted.
             Found::Hours(error) => format!("{place}: {error}"),
             Found::Quota(error) => format!("{place}: {error}"),
+            Found::Money(error) => format!("{place}: {error}"),
+            Found::Window(error) => format!("{place}: {error}"),
+            Found::Spend(error) => format!("{place}: {error}"),
         }
     }
 }
@@ -81,6 +91,9 @@ impl std::error::Error for PolicyFileError {
         match &self.found {
             Found::Hours(error) => Some(error),
             Found::Quota(error) => Some(error),
+            Found::Money(error) => Some(error),
+            Found::Window(error) => Some(error.as_ref()),
+            Found::Spend(error) => Some(error.as_ref()),
             _ => None,
         }
     }
