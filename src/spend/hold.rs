@@ -4,9 +4,8 @@ use super::amount::Amounts;
 use super::engine::Named;
 use super::engine::holds::Cell;
 use super::error::SpendError;
-use super::policy::ReducedProfile;
 use super::record::{HoldState, Phase, Settlement};
-use super::refusal::{Decision, Tier};
+use super::refusal::Decision;
 use super::spend::Spend;
 use std::fmt;
 use std::sync::Arc;
@@ -99,11 +98,6 @@ impl Hold {
     /// What was granted when it was made, and how much the caller may do from there on.
     pub fn decision(&self) -> &Decision {
         &self.decision
-    }
-
-    /// The profile to go on with, in a tier that is not full.
-    pub fn reduced(&self) -> Option<&ReducedProfile> {
-        (self.decision.tier != Tier::Full).then(|| self.spend.reduced_profile())
     }
 
     /// What became of it, if it is over.

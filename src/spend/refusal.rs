@@ -1,6 +1,7 @@
 //! Answers: what was decided, and by which limit.
 
 use super::amount::{Dimension, Quantities};
+use super::policy::ReducedProfile;
 use super::record::Millis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -44,8 +45,9 @@ pub struct Decision {
     pub tier: Tier,
     /// The limit that set the tier; `None` while it is [`Full`](Tier::Full).
     pub set_by: Option<TierCause>,
-    /// The profile to go on with, when reduced: a banner with the time filled in.
-    pub banner: Option<String>,
+    /// What the caller is to make do with from here on, its banner's time filled in; `None` while the tier is
+    /// [`Full`](Tier::Full).
+    pub reduced: Option<Box<ReducedProfile>>,
 }
 
 /// The limit that set a tier: the fullest of those that count.

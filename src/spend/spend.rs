@@ -9,7 +9,7 @@ use super::error::{OpenError, SpendError};
 use super::event::{SpendEvent, Subscribers};
 use super::hold::{Hold, HoldRef};
 use super::memory::MemoryStore;
-use super::policy::{Grant, ReducedProfile, SpendPolicy};
+use super::policy::{Grant, SpendPolicy};
 use super::record::{Phase, Settlement};
 use super::store::{AccountBooks, Store};
 use super::window::Window;
@@ -270,11 +270,6 @@ impl Spend {
     /// The policy, with the limits as they are now.
     pub fn policy(&self) -> SpendPolicy {
         self.0.limits.current_policy()
-    }
-
-    /// What a caller in the [reduced](Tier::Reduced) tier is to do.
-    pub fn reduced_profile(&self) -> &ReducedProfile {
-        &self.0.limits.policy().reduced
     }
 
     /// Deals with holds whose time is over, as every hold does before it is judged. For processes that may not hold for long.

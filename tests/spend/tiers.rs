@@ -98,16 +98,16 @@ fn the_decision_carries_the_reduced_profile_and_a_banner_with_the_time_of_the_re
     let clock = ManualWallClock::at(START);
     let spend = open(shared([Limit::cost(1_000, rolling(HOUR))]).reduced(profile()), &clock);
     let first = spend.hold(&Call::new(), &cost(700)).unwrap();
-    assert!(first.reduced().is_none() && first.decision().banner.is_none());
+    assert!(first.decision().reduced.is_none());
     first.settle(&cost(700)).unwrap();
     let hold = spend.hold(&Call::new(), &cost(10)).unwrap();
-    let reduced = hold.reduced().unwrap();
+    let reduced = hold.decision().reduced.as_deref().unwrap();
     assert_eq!(
         (reduced.max_steps, reduced.subagents, reduced.model.as_deref()),
         (Some(5), Some(false), Some("small"))
     );
     assert_eq!(hold.decision().set_by.as_ref().unwrap().resets_at, Some(START + 61 * MINUTE));
-    assert_eq!(hold.decision().banner.as_deref(), Some("Reduced until 2026-06-01T01:01:00Z."));
+    assert_eq!(reduced.banner.as_deref(), Some("Reduced until 2026-06-01T01:01:00Z."));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::gauge::{Posting, Seen, post};
 use crate::spend::amount::{AmountError, Quantities};
 use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
+use crate::spend::policy::ReducedProfile;
 use crate::spend::record::{Account, Millis};
 use crate::spend::refusal::{Decision, Refusal, Tier};
 use std::sync::Arc;
@@ -71,14 +72,12 @@ impl Engine {
     }
 
     pub(crate) fn decision(&self, granted: &Granted) -> Decision {
-        let banner = match granted.tier {
-            Tier::Full => None,
-            _ => {
-                let resets = granted.set_by.as_ref().and_then(|cause| cause.resets_at);
-                self.limits.policy().reduced.banner_at(resets)
-            }
-        };
-        Decision { granted: granted.amounts, tier: granted.tier, set_by: granted.set_by.clone(), banner }
+        let profile = &self.limits.policy().reduced;
+        let reduced = (granted.tier != Tier::Full).then(|| {
+            let resets = granted.set_by.as_ref().and_then(|cause| cause.resets_at);
+            Box::new(ReducedProfile { banner: profile.banner_at(resets), ..profile.clone() })
+        });
+        Decision { granted: granted.amounts, tier: granted.tier, set_by: granted.set_by.clone(), reduced }
     }
 
     pub(crate) fn enter_tiers(&self, accounts: &[Arc<Front>], tiers: &[Tier]) {
