@@ -293,6 +293,7 @@ impl Word {
     }
 
     /// What a marker keeps of a word whose low `kept` bits it does not replace, with RESERVED set.
+    #[cfg(any(feature = "spend", tollgate_loom, tollgate_shuttle))]
     #[inline]
     pub(crate) fn reserved_below(self, kept: u32) -> Bits {
         self.0 & ones(kept) | Self::RESERVED

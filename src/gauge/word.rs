@@ -27,6 +27,7 @@ const _: () = assert!(USED + VERSION + SLOT + FLAGS == WORD);
 const _: () = assert!(MARKER <= USED + VERSION, "a marker leaves the slot and the flags");
 
 /// The most that a gauge counts.
+#[cfg(feature = "spend")]
 pub(crate) const COUNTABLE: u64 = (1 << USED) - 1;
 
 const fn ones(bits: u32) -> Bits {
