@@ -9,6 +9,7 @@
 //! | how much is under way at once | [`limiter::InFlight`] |
 //! | kinds of work that share one provider's quota | [`limiter::Pools`] |
 //! | tools, so that an unpaid call cannot be sent | [`effect`] |
+//! | money, tokens, calls and time, of runs, users, teams and everybody | [`spend`] |
 //! | calls and spend per grant of a capability | [`guard::VelocityGuard`] |
 //! | requests per agent and session | [`guard::AgentVelocityGuard`] |
 //! | every call of a kernel, by several guards | [`guard::GuardPipeline`] on a [`kernel::Kernel`] |
@@ -56,10 +57,6 @@
 //! [`time::CoarseClock`] is several times cheaper to read and [`time::ManualClock`] moves by hand. Calls that wait set
 //! alarms on it, so that they wait in virtual time too.
 //!
-//! # Features
-//!
-//! `headers` (on by default): [`headers`], which reads what responses say about a server's limits.
-//!
 //! # Failing closed
 //!
 //! What cannot be judged is refused: a guard's error, a time past a limit's [horizon](quota::Arithmetic::horizon),
@@ -71,15 +68,20 @@
 //! |---|---|---|
 //! | `effects` | on | [`effect`]: permits, gates, deferral, journals, allowed hours |
 //! | `headers` | on | [`headers`]: what responses say about a server's limits |
+//! | `spend` | on | [`spend`]: budgets that are held before a call and settled after it |
+//! | `sqlite` | off | `spend::SqliteStore`: budgets in a file, with a ledger |
 //! | `policy` | off | `EffectPolicy::from_toml`, `SpendPolicy::from_toml`: rules of effects and budgets from policy files |
 //!
 //! # Observability
 //!
 //! Refusals carry their reasons as values. The kernel and the guards also emit `tracing` events under the targets
-//! `tollgate::kernel`, `tollgate::guard` and `tollgate::effect`.
+//! `tollgate::kernel`, `tollgate::guard`, `tollgate::effect` and `tollgate::spend`.
 
 // Of the links above, those to a feature that is off.
-#![cfg_attr(not(all(feature = "effects", feature = "headers")), allow(rustdoc::broken_intra_doc_links))]
+#![cfg_attr(
+    not(all(feature = "effects", feature = "headers", feature = "spend")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 
 pub mod baseline;
 #[cfg(feature = "spend")]
@@ -132,7 +134,12 @@ pub use wait::{Acquire, AcquireError};
 #[doc = include_str!("../docs/effects.md")]
 struct EffectsPage;
 
+/// The examples of docs/spend.md, compiled.
+#[cfg(all(doctest, feature = "spend"))]
+#[doc = include_str!("../docs/spend.md")]
+struct SpendPage;
+
 /// The README's examples, compiled.
-#[cfg(all(doctest, feature = "effects", feature = "headers"))]
+#[cfg(all(doctest, feature = "effects", feature = "headers", feature = "spend"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

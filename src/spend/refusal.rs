@@ -13,7 +13,7 @@ pub enum Tier {
     /// As it likes.
     #[default]
     Full,
-    /// With less: see [`ReducedProfile`](super::ReducedProfile).
+    /// With less: see [`ReducedProfile`].
     Reduced,
     /// Nothing that costs money.
     Blocked,

@@ -8,7 +8,7 @@
 //!
 //! The ledger is a chain: each row has the SHA-256 of the row before and of itself, and rows are only added. Usage, books and
 //! open holds follow from it. [`open`](Store::open) adds all of it up again and refuses a file in which anything differs;
-//! [`audit`] lists all that does. The chain finds damage and edits, but not those of somebody who writes the whole
+//! [`audit()`] lists all that does. The chain finds damage and edits, but not those of somebody who writes the whole
 //! chain anew, and not the loss of its last rows together with what they did: a log that is cut is a store as it was earlier.
 //!
 //! # Time to open
