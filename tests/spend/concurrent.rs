@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use tollgate::spend::record::{HoldState, Kind, Record};
-use tollgate::spend::store::{Opened, Usage};
+use tollgate::spend::record::Kind;
 use tollgate::spend::*;
 
 #[test]
@@ -198,50 +197,17 @@ fn of_a_settlement_a_release_and_an_expiry_at_once_one_counts() {
     }
 }
 
-/// A store whose first write takes until it is let go.
-#[derive(Debug, Clone)]
-struct Gated {
-    store: MemoryStore,
-    batches: Arc<Mutex<Vec<usize>>>,
-    gate: Arc<(Mutex<bool>, Condvar)>,
-}
-
-impl Store for Gated {
-    fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError> {
-        self.store.open(policy, now)
-    }
-    fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
-        self.store.redefine(policy, now)
-    }
-    fn write(&self, records: &[Record]) -> Result<(), StoreError> {
-        self.batches.lock().unwrap().push(records.len());
-        let (open, changed) = &*self.gate;
-        drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
-        self.store.write(records)
-    }
-    fn usage(&self, scope: &str, key: &str, at: Millis) -> Result<Vec<Usage>, StoreError> {
-        self.store.usage(scope, key, at)
-    }
-    fn hold(&self, id: &str) -> Result<Option<HoldState>, StoreError> {
-        self.store.hold(id)
-    }
-    fn books(&self) -> Result<Vec<AccountBooks>, StoreError> {
-        self.store.books()
-    }
-    fn open_holds(&self) -> Result<Vec<HoldState>, StoreError> {
-        self.store.open_holds()
-    }
-    fn delegate(&self, grant: &Grant) -> Result<(), StoreError> {
-        self.store.delegate(grant)
-    }
-    fn grant(&self, id: &str) -> Result<Option<Grant>, StoreError> {
-        self.store.grant(id)
-    }
-}
-
 #[test]
 fn callers_that_come_while_a_write_is_under_way_share_the_next() {
-    let store = Gated { store: MemoryStore::new(), batches: Arc::default(), gate: Arc::default() };
+    let gate: Arc<(Mutex<bool>, Condvar)> = Arc::default();
+    let batches: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let store = {
+        let (gate, batches) = (Arc::clone(&gate), Arc::clone(&batches));
+        Fragile::new(MemoryStore::new()).before_write(move |records| {
+            batches.lock().unwrap().push(records.len());
+            drop(gate.1.wait_while(gate.0.lock().unwrap(), |open| !*open).unwrap());
+        })
+    };
     let spend = open_on(&store, money(63), &ManualWallClock::at(START));
     std::thread::scope(|scope| {
         let held: Vec<_> = (0..64)
@@ -254,12 +220,12 @@ fn callers_that_come_while_a_write_is_under_way_share_the_next() {
         while spend.open_holds() > 63 {
             std::thread::yield_now();
         }
-        *store.gate.0.lock().unwrap() = true;
-        store.gate.1.notify_all();
+        *gate.0.lock().unwrap() = true;
+        gate.1.notify_all();
         let held = held.into_iter().map(|thread| thread.join().unwrap());
         assert_eq!(held.filter(|held| *held).count(), 63);
     });
-    let batches = store.batches.lock().unwrap();
+    let batches = batches.lock().unwrap();
     assert_eq!(batches.iter().sum::<usize>(), 63);
     assert!(batches.len() < 32, "63 holds in batches of {batches:?}");
 }

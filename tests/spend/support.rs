@@ -1,5 +1,6 @@
 //! Small policies, and a store that can be made to fail.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -109,11 +110,32 @@ pub struct Fragile<S> {
     pub writes: Arc<AtomicUsize>,
     /// All records, in the order in which they became durable.
     pub log: Arc<Mutex<Vec<Record>>>,
+    before_write: Hook,
+}
+
+/// What is done before a write.
+#[derive(Clone)]
+struct Hook(Arc<dyn Fn(&[Record]) + Send + Sync>);
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
 }
 
 impl<S> Fragile<S> {
     pub fn new(store: S) -> Self {
-        Self { store, down: Arc::default(), writes: Arc::default(), log: Arc::default() }
+        Self {
+            store,
+            down: Arc::default(),
+            writes: Arc::default(),
+            log: Arc::default(),
+            before_write: Hook(Arc::new(|_| ())),
+        }
+    }
+
+    pub fn before_write(self, hook: impl Fn(&[Record]) + Send + Sync + 'static) -> Self {
+        Self { before_write: Hook(Arc::new(hook)), ..self }
     }
 
     pub fn set_down(&self, down: bool) {
@@ -140,6 +162,7 @@ impl<S: Store> Store for Fragile<S> {
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
         self.up()?;
         self.writes.fetch_add(1, Ordering::SeqCst);
+        (self.before_write.0)(records);
         self.store.write(records)?;
         self.log.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(records);
         Ok(())
