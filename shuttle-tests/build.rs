@@ -7,7 +7,9 @@ fn main() {
     }
     println!("cargo::rustc-check-cfg=cfg(tollgate_mutant, values(any()))");
     // A feature of the library that is not built here.
-    println!("cargo::rustc-check-cfg=cfg(feature, values(\"effects\", \"headers\", \"policy\", \"spend\", \"sqlite\"))");
+    println!(
+        "cargo::rustc-check-cfg=cfg(feature, values(\"effects\", \"headers\", \"policy\", \"spend\", \"sqlite\"))"
+    );
     println!("cargo::rustc-cfg=tollgate_shuttle");
     println!("cargo::rerun-if-env-changed=MUTANT");
     if let Ok(mutant) = std::env::var("MUTANT") {

@@ -216,6 +216,11 @@ impl<C: Clock> Meters<C> {
         taken.ok()
     }
 
+    /// The current slot.
+    pub fn slot(&self) -> u32 {
+        u32::try_from(self.clock.now() / 10).expect("models are short")
+    }
+
     /// What counts in a gauge now.
     pub fn used(&self, gauge: usize) -> u64 {
         let posting = [Posting { gauge: self.gauges.gauge(gauge), give: Default::default() }];

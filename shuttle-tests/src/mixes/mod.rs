@@ -1,5 +1,6 @@
 //! The mixes: each a recipe for a table and for what threads do to it.
 
+mod gauges;
 mod pair;
 mod plans;
 mod reconfigure;
@@ -10,5 +11,14 @@ mod waiting;
 use crate::explore::Mix;
 
 pub fn all() -> Vec<Mix> {
-    [single::MIXES, plans::MIXES, pair::MIXES, reconfigure::MIXES, refunds::MIXES, waiting::MIXES].concat()
+    [
+        single::MIXES,
+        plans::MIXES,
+        pair::MIXES,
+        reconfigure::MIXES,
+        refunds::MIXES,
+        waiting::MIXES,
+        gauges::MIXES,
+    ]
+    .concat()
 }
