@@ -5,6 +5,12 @@ use crate::spend::{Amounts, Call, Hold, ManualWallClock, MemoryStore, Spend};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
+/// The usual limits, and a day of a place whose midnight comes soon.
+fn budgets() -> SpendPolicy {
+    let day = Window::day("Europe/Berlin").unwrap();
+    usual().scope(scope("group", &[(Dimension::Cost, day), (Dimension::Runs, Window::Lifetime)]))
+}
+
 #[derive(Debug, Clone)]
 enum End {
     Dropped,
@@ -75,12 +81,12 @@ proptest! {
         for steps in &rounds {
             let clock = ManualWallClock::at(now);
             let file = Arc::new(SqliteStore::at(&path).unwrap());
-            let over_file = Spend::builder(usual()).shared_store(file.clone()).clock(clock.clone()).open().unwrap();
-            let over_memory = Spend::builder(usual()).store(memory.clone()).clock(clock.clone()).open().unwrap();
+            let over_file = Spend::builder(budgets()).shared_store(file.clone()).clock(clock.clone()).open().unwrap();
+            let over_memory = Spend::builder(budgets()).store(memory.clone()).clock(clock.clone()).open().unwrap();
             for step in steps {
                 now += step.after;
                 clock.set(now);
-                let mut call = Call::new().scope("tenant", "t").scope("user", ["ann", "bob"][step.user]);
+                let mut call = Call::new().scope("tenant", "t").scope("user", ["ann", "bob"][step.user]).scope("group", "g");
                 if let Some(id) = step.id {
                     call = call.id(id.to_string());
                 }
@@ -91,8 +97,8 @@ proptest! {
                 });
                 prop_assert_eq!(&answers[0], &answers[1]);
                 prop_assert_eq!(over_file.books().unwrap(), over_memory.books().unwrap());
-                for user in ["ann", "bob"] {
-                    prop_assert_eq!(file.usage("user", user, now).unwrap(), memory.usage("user", user, now).unwrap());
+                for (scope, key) in [("user", "ann"), ("user", "bob"), ("group", "g")] {
+                    prop_assert_eq!(file.usage(scope, key, now).unwrap(), memory.usage(scope, key, now).unwrap());
                 }
             }
             prop_assert_eq!(over_file.expire_due(), over_memory.expire_due());
