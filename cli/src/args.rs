@@ -107,7 +107,7 @@ pub struct VerifyArgs {
 }
 
 const BUDGET_HELP: &str = "\
-status, holds and audit read beside the process that writes the store, and change nothing. settle and release need the store
+status, holds and audit read beside the process that writes the store, and change nothing. settle, release and archive need the store
 for themselves: stop its writer first.
 
 Exit codes: 0 done, 2 something to mend (options, path, a hold that is not there), 1 failed at run time (another writer), or
@@ -136,6 +136,8 @@ pub enum BudgetCommand {
     Release(ReleaseArgs),
     /// Add up everything from the ledger again and compare: rows, chain, usage, books, holds
     Audit(StoreArgs),
+    /// Move rows of the ledger that nothing counts any more to a file of JSON lines; no answer changes
+    Archive(ArchiveArgs),
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +163,20 @@ pub struct BudgetStatusArgs {
     /// Only accounts of this key
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ArchiveArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// The file whose end the rows go to; it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+
+    /// Only rows before this time, such as 2026-01-01T00:00:00Z [default: all that nothing counts]
+    #[arg(long, value_name = "TIME")]
+    pub before: Option<String>,
 }
 
 #[derive(Debug, Args)]

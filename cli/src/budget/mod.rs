@@ -8,8 +8,10 @@
 //! | `holds` | open holds |
 //! | `repair` | settling and releasing by hand |
 //! | `audit` | everything added up again |
+//! | `archive` | old rows of the ledger, moved to a file of lines |
 
 mod amounts;
+mod archive;
 mod audit;
 mod holds;
 mod repair;
@@ -32,6 +34,7 @@ pub fn run(command: &BudgetCommand) -> Result<(), Failure> {
         BudgetCommand::Settle(args) => repair::settle(args),
         BudgetCommand::Release(args) => repair::release(args),
         BudgetCommand::Audit(args) => audit::run(args),
+        BudgetCommand::Archive(args) => archive::run(args),
     }
 }
 
