@@ -13,7 +13,10 @@ pub fn run(args: &ArchiveArgs) -> Result<(), Failure> {
     let before = args.before.as_deref().map_or(Ok(Millis::MAX), instant)?;
     let path = &args.store.db;
     // Read first: a file that is no store is left as it is.
-    let now = store::read(path)?.now;
+    let (now, purse) = {
+        let seen = store::read(path)?;
+        (seen.now, seen.purse)
+    };
     let store = SqliteStore::at(path).map_err(unopened)?;
     let policy = store.kept_policy().map_err(unread)?.ok_or_else(|| no_policy(path))?;
     store.open(&policy, now).map_err(unread)?;
@@ -22,7 +25,8 @@ pub fn run(args: &ArchiveArgs) -> Result<(), Failure> {
     print(&match args.store.json {
         true => {
             let db = path.display().to_string();
-            format!("{}\n", json!({ "db": db, "to": to.to_string(), "rows": rows, "through": through }))
+            let told = json!({ "db": db, "to": to.to_string(), "rows": rows, "through": through });
+            format!("{}\n", purse.with_unit(told))
         }
         false if rows == 0 => {
             "archived nothing: every row is still counted by a window, or belongs to a hold that may change\n"
