@@ -1,8 +1,10 @@
 //! A policy: which limits there are, what they apply to, and in which order they decide.
 
+mod meter;
 mod parse;
 mod quotas;
 
+pub use meter::{Meter, Metered};
 pub use quotas::Shift;
 pub use tollgate::effect::file::duration;
 pub use tollgate::effect::file::section::{Places, closest};
@@ -83,6 +85,8 @@ pub struct Policy {
     pub effects: EffectPolicy,
     /// Budgets, if there are any.
     pub spend: Option<SpendPolicy>,
+    /// How a trace's events become amounts of the budgets.
+    pub meter: Meter,
     /// Places of the top-level keys.
     pub places: Places,
 }
@@ -133,16 +137,18 @@ impl Policy {
         Err(Failure::Mend(format!("{file}:{line}: {text}")))
     }
 
-    /// Refuses a policy with budgets, for a command that would pass them over.
+    /// Refuses limits beside budgets: a trace is replayed through the one or the other.
     ///
     /// # Errors
     /// If there are any.
-    pub fn no_spend(&self) -> Result<(), Failure> {
-        if self.spend.is_none() {
+    pub fn no_limits_beside_spend(&self) -> Result<(), Failure> {
+        let Some(key) = ["velocity", "agent_velocity", "limit"].into_iter().find(|key| self.places.has(key))
+        else {
             return Ok(());
-        }
-        let (file, line) = (&self.file, self.places.line("spend"));
-        let text = "budgets are not replayed from traces, accepted: a policy without [spend] (`tollgate explain` shows budgets)";
+        };
+        let (file, line) = (&self.file, self.places.line(key));
+        let text =
+            format!("`{key}` is not replayed beside [spend], accepted: a policy file for each of them");
         Err(Failure::Mend(format!("{file}:{line}: {text}")))
     }
 }

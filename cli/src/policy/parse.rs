@@ -1,6 +1,6 @@
 //! From TOML to a [`Policy`].
 
-use super::{Amount, Cost, GuardSection, LimitRule, Pipeline, Policy, names};
+use super::{Amount, Cost, GuardSection, LimitRule, Meter, Pipeline, Policy, names};
 use crate::failure::Failure;
 use std::collections::BTreeMap;
 use tollgate::effect::EffectPolicy;
@@ -17,7 +17,8 @@ const COST: &str = "a whole number, 0 to 18446744073709551615, or the name of an
 const WHEN: &str = "a table of fields and the values they must have, such as { method = \"POST\" }";
 
 /// The keys at the top of a policy.
-const KEYS: [&str; 7] = ["bucket_cap", "pipeline", "velocity", "agent_velocity", "limit", "effect", "spend"];
+const KEYS: [&str; 8] =
+    ["bucket_cap", "pipeline", "velocity", "agent_velocity", "limit", "effect", "spend", "meter"];
 
 pub fn parse(name: &str, text: &str) -> Result<Policy, Failure> {
     read(name, text).map_err(|mistake| Failure::Mend(format!("{name}:{}: {}", mistake.line, mistake.what())))
@@ -29,6 +30,7 @@ fn read(name: &str, text: &str) -> Result<Policy, Mistake> {
     let root = Section::new(file, root.get_ref(), 0..0, "");
     root.only(&KEYS)?;
 
+    let spend = SpendPolicy::from_toml_beside(text, &KEYS)?;
     let default_cap = MemoryBudgetConfig::defaults().velocity_bucket_cap;
     let bucket_cap = root.whole("bucket_cap", 1, MOST_BUCKETS)?;
     Ok(Policy {
@@ -42,9 +44,20 @@ fn read(name: &str, text: &str) -> Result<Policy, Mistake> {
             .transpose()?,
         limits: limits(file, &root)?,
         effects: EffectPolicy::from_toml_beside(text, &KEYS)?,
-        spend: SpendPolicy::from_toml_beside(text, &KEYS)?,
+        meter: meter(&root, spend.as_ref())?,
+        spend,
         places: root.places(),
     })
+}
+
+fn meter(root: &Section<'_>, spend: Option<&SpendPolicy>) -> Result<Meter, Mistake> {
+    match (root.table("meter", "a table headed [meter]")?, spend) {
+        (None, _) => Ok(Meter::default()),
+        (Some(section), Some(spend)) => Meter::read(&section, spend.money()),
+        (Some(section), None) => {
+            Err(section.mistake("is there, and there are no budgets to meter", "[spend] beside it"))
+        }
+    }
 }
 
 fn pipeline(root: &Section<'_>) -> Result<Pipeline, Mistake> {

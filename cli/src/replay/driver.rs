@@ -4,27 +4,19 @@ use super::decision::Decision;
 use super::judge::Judge;
 use super::layout::Layout;
 use super::outputs::Decisions;
-use super::progress::Progress;
+use super::reader::Reader;
 use super::timeline::Timeline;
-use crate::args::OnBadLine;
-use crate::event::{Decoder, Next, ReadError, Record, Schema};
+use crate::event::{Record, Schema};
 use crate::failure::Failure;
 use crate::summary::{Report, Run, Tally};
 use std::time::{Duration, Instant};
 
-/// Skipped lines that are shown; the rest is counted only.
-const SHOWN_BAD_LINES: u64 = 5;
-
 /// Everything a replay needs but the judge, whose clock starts with the first event.
 pub struct Driver<'a> {
-    pub decoder: Decoder,
+    pub reader: Reader,
     pub schema: &'a Schema,
     pub layout: &'a Layout,
-    /// The input's name for messages.
-    pub input: &'a str,
-    pub on_bad_line: OnBadLine,
     pub decisions: Decisions,
-    pub progress: Progress,
 }
 
 /// A replay that reached the end of its trace.
@@ -71,11 +63,10 @@ impl Driver<'_> {
         let mut record = Record::new(self.schema.len());
         let mut tally = Tally::new(self.layout.limits.clone());
         let mut timeline = Timeline::default();
-        let (mut events, mut bad_lines) = (0u64, 0u64);
         let mut remaining = Vec::new();
         let wanted = self.decisions.wanted();
         let (mut build, mut judge) = (Some(build), None);
-        while let Some(()) = self.read(&mut record, &mut bad_lines)? {
+        while self.reader.next(&mut record)? {
             let judge = match (&mut judge, build.take()) {
                 (Some(judge), _) => judge,
                 (none, Some(build)) => none.insert(build(record.t_ns)?),
@@ -88,36 +79,12 @@ impl Driver<'_> {
                 Some(refused) => tally.refuse(refused, self.layout.key(refused.limit, &record)),
             }
             if wanted {
-                self.decisions.write(&Decision { seq: events, t_ns, refused, remaining: &remaining })?;
+                let seq = self.reader.events - 1;
+                self.decisions.write(&Decision { seq, t_ns, refused, remaining: &remaining })?;
             }
-            events += 1;
-            self.progress.event(events);
         }
         let live_buckets = judge.as_ref().map(Judge::live_buckets).unwrap_or_default();
+        let Reader { events, bad_lines, .. } = self.reader;
         Ok(Replayed { tally, events, bad_lines, timeline, elapsed: began.elapsed(), live_buckets })
-    }
-
-    /// The next event, past malformed lines if they are to be skipped; `None` at the end.
-    #[inline]
-    fn read(&mut self, record: &mut Record, bad_lines: &mut u64) -> Result<Option<()>, Failure> {
-        loop {
-            match self.decoder.next(record) {
-                Ok(Next::Event) => return Ok(Some(())),
-                Ok(Next::End) => return Ok(None),
-                Err(ReadError::Io(cause)) => return Err(Failure::read(self.input, &cause)),
-                Err(ReadError::Bad(bad)) => {
-                    let message = bad.message(self.input);
-                    if self.on_bad_line == OnBadLine::Stop {
-                        return Err(Failure::Mend(message));
-                    }
-                    *bad_lines += 1;
-                    if *bad_lines <= SHOWN_BAD_LINES {
-                        self.progress.note(&format!("skipped {message}"));
-                    } else if *bad_lines == SHOWN_BAD_LINES + 1 {
-                        self.progress.note("more malformed lines are skipped and counted");
-                    }
-                }
-            }
-        }
     }
 }

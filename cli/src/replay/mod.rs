@@ -8,6 +8,8 @@ mod layout;
 mod limits;
 mod outputs;
 mod progress;
+mod reader;
+mod spend;
 mod timeline;
 
 pub use decision::{Reason, Refused};
@@ -16,14 +18,14 @@ pub use layout::Layout;
 pub use timeline::Timeline;
 
 use crate::args::{ReplayArgs, SummaryFormat};
-use crate::event::{Decoder, Format, Schema, Source};
+use crate::event::Schema;
 use crate::explain;
 use crate::failure::{Failure, say};
 use crate::policy::Policy;
 use crate::summary::Report;
 use driver::Driver;
 use outputs::Decisions;
-use progress::Progress;
+use reader::Reader;
 
 /// `tollgate replay`.
 ///
@@ -32,7 +34,9 @@ use progress::Progress;
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let policy = Policy::load(&args.policy)?;
     policy.no_effects()?;
-    policy.no_spend()?;
+    if let Some(budgets) = &policy.spend {
+        return spend::run(args, &policy, budgets);
+    }
     let mut schema = Schema::new(&args.map)?;
     let layout = Layout::new(&policy, &mut schema);
     // Once for its errors: the clock's start is known only with the first event.
@@ -47,23 +51,12 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         warn(format!("--map {}={}: the policy reads no field `{0}`", mapping.name, mapping.field));
     }
 
-    let format = args.format.unwrap_or_else(|| Format::guess(&args.input));
-    let source = Source::open(&args.input)?;
-    let input = source.name.clone();
-    let progress = Progress::new(&source);
-    let decoder = Decoder::open(format, source, &schema, &mut warn)?;
+    let reader = Reader::open(args, &schema, &mut warn)?;
+    let input = reader.name.clone();
     let decisions = Decisions::open(args, &layout.names())?;
     let decisions_on_stdout = decisions.on_stdout();
 
-    let driver = Driver {
-        decoder,
-        schema: &schema,
-        layout: &layout,
-        input: &input,
-        on_bad_line: args.on_bad_line,
-        decisions,
-        progress,
-    };
+    let driver = Driver { reader, schema: &schema, layout: &layout, decisions };
     let replayed = driver.run(|first_t_ns| Judge::new(&policy, &layout, first_t_ns))?;
     let report: Report = replayed.report(&policy.file, &input);
     let text = match args.summary {

@@ -10,27 +10,23 @@ use std::path::Path;
 
 const BUFFER: usize = 256 << 10;
 
-/// The decisions' file, if one was asked for.
-pub struct Decisions {
-    log: Option<DecisionLog<Box<dyn Write>>>,
+/// The file of decisions, or standard output.
+pub struct Sink {
+    out: Box<dyn Write>,
     name: String,
     on_stdout: bool,
 }
 
-impl Decisions {
-    /// Creates the file, or takes standard output for `-`. `names` are the limits' names by their place.
+impl Sink {
+    /// Creates the file, or takes standard output for `-`; `None` if no decisions were asked for.
     ///
     /// # Errors
     /// When it cannot be created, or is a file that this run reads.
-    pub fn open(args: &ReplayArgs, names: &[String]) -> Result<Self, Failure> {
-        let Some(path) = &args.decisions else { return Ok(Self::none()) };
+    pub fn open(args: &ReplayArgs) -> Result<Option<Self>, Failure> {
+        let Some(path) = &args.decisions else { return Ok(None) };
         if path == Path::new("-") {
             let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, io::stdout()));
-            return Ok(Self {
-                log: Some(DecisionLog::new(out, names)),
-                name: String::new(),
-                on_stdout: true,
-            });
+            return Ok(Some(Self { out, name: String::new(), on_stdout: true }));
         }
         let name = path.display().to_string();
         for read in [&args.input, &args.policy] {
@@ -42,12 +38,48 @@ impl Decisions {
         }
         let file = File::create(path).map_err(|cause| Failure::create(&name, &cause))?;
         let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER, file));
-        Ok(Self { log: Some(DecisionLog::new(out, names)), name, on_stdout: false })
+        Ok(Some(Self { out, name, on_stdout: false }))
     }
 
-    /// No file was asked for.
-    pub fn none() -> Self {
-        Self { log: None, name: String::new(), on_stdout: false }
+    pub fn on_stdout(&self) -> bool {
+        self.on_stdout
+    }
+
+    /// Writes a line, whose end is added.
+    pub fn line(&mut self, line: &str) -> Result<(), Failure> {
+        let written = self.out.write_all(line.as_bytes()).and_then(|()| self.out.write_all(b"\n"));
+        written.map_err(|cause| failed(&self.name, self.on_stdout, &cause))
+    }
+
+    /// Hands everything to the file.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(|cause| failed(&self.name, self.on_stdout, &cause))
+    }
+}
+
+fn failed(name: &str, on_stdout: bool, cause: &io::Error) -> Failure {
+    if on_stdout { Failure::stdout(cause) } else { Failure::write(name, cause) }
+}
+
+/// The log of decisions, if one was asked for.
+pub struct Decisions {
+    log: Option<DecisionLog<Box<dyn Write>>>,
+    name: String,
+    on_stdout: bool,
+}
+
+impl Decisions {
+    /// `names` are the limits' names by their place.
+    ///
+    /// # Errors
+    /// As [`Sink::open`].
+    pub fn open(args: &ReplayArgs, names: &[String]) -> Result<Self, Failure> {
+        Ok(match Sink::open(args)? {
+            None => Self { log: None, name: String::new(), on_stdout: false },
+            Some(Sink { out, name, on_stdout }) => {
+                Self { log: Some(DecisionLog::new(out, names)), name, on_stdout }
+            }
+        })
     }
 
     /// Is anybody interested?
@@ -61,7 +93,7 @@ impl Decisions {
 
     pub fn write(&mut self, decision: &Decision<'_>) -> Result<(), Failure> {
         match &mut self.log {
-            Some(log) => log.write(decision).map_err(|cause| self.failed(&cause)),
+            Some(log) => log.write(decision).map_err(|cause| failed(&self.name, self.on_stdout, &cause)),
             None => Ok(()),
         }
     }
@@ -69,13 +101,9 @@ impl Decisions {
     /// Hands everything to the file.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self.log.take() {
-            Some(log) => log.finish().map_err(|cause| self.failed(&cause)),
+            Some(log) => log.finish().map_err(|cause| failed(&self.name, self.on_stdout, &cause)),
             None => Ok(()),
         }
-    }
-
-    fn failed(&self, cause: &io::Error) -> Failure {
-        if self.on_stdout { Failure::stdout(cause) } else { Failure::write(&self.name, cause) }
     }
 }
 

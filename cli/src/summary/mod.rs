@@ -9,7 +9,7 @@ pub use report::{Report, Run};
 pub use table::{grouped, span};
 
 use crate::replay::{Reason, Refused};
-use space_saving::SpaceSaving;
+pub use space_saving::SpaceSaving;
 use waits::Waits;
 
 /// Counters of the heavy-hitter sketch: a key refused more often than one in so many refusals is listed.
