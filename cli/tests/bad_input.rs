@@ -407,13 +407,13 @@ fn a_mistake_in_an_effect_is_told_as_any_other() {
 }
 
 #[test]
-fn a_policy_with_budgets_is_not_replayed_as_if_it_had_none() {
+fn a_policy_with_budgets_is_not_replayed_with_limits_beside_them() {
     let policy =
         "[[limit]]\nname = \"x\"\nrate = { tokens = 1, per = \"1s\" }\n\n[[spend.scope]]\nname = \"user\"\n";
     let case = Case::new(policy, "");
     let replay = case.replay();
     assert_eq!(replay.code, 2);
-    let text = "policy.toml:5: budgets are not replayed from traces, accepted: a policy without [spend]";
+    let text = "policy.toml:1: `limit` is not replayed beside [spend], accepted: a policy file for each of them";
     assert!(replay.stderr.contains(text), "{}", replay.stderr);
     assert_eq!(case.explain().status.code(), Some(0));
 }
