@@ -409,7 +409,7 @@ fn a_repair_that_cannot_be_changes_nothing() {
         (&["step-2", "--cost", "one"], "--cost: \"one\" is no amount of money"),
         (&["step-2", "--cost", ""], "--cost: \"\" is no amount of money"),
         (&["step-2", "--cost", "-1"], "--cost: \"-1\" is no amount of money"),
-        (&["step-2", "--cost", "0.0000001"], "more than the 6 decimal places"),
+        (&["step-2", "--cost", "0.0000001"], "at most 6 decimal places"),
         (&["step-2", "--cost", "99999999999999999999"], "more than can be counted"),
         (&["step-2", "--cost", "18446744073709.551615"], "cost is 18446744073709551615, accepted: 0 to"),
         (&["step-2", "--cost", "9007199254.740993"], "cost is 9007199254740993, accepted: 0 to"),
