@@ -413,7 +413,8 @@ fn a_policy_with_budgets_is_not_replayed_with_limits_beside_them() {
     let case = Case::new(policy, "");
     let replay = case.replay();
     assert_eq!(replay.code, 2);
-    let text = "policy.toml:1: `limit` is not replayed beside [spend], accepted: a policy file for each of them";
+    let text =
+        "policy.toml:1: `limit` is not replayed beside [spend], accepted: a policy file for each of them";
     assert!(replay.stderr.contains(text), "{}", replay.stderr);
     assert_eq!(case.explain().status.code(), Some(0));
 }

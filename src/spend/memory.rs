@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most accounts that it keeps unless told otherwise.
 const ACCOUNT_CAP: usize = 1 << 20;
+/// The most holds that are open or remembered: newcomers beyond it are refused until answers are forgotten.
+const HOLD_CAP: usize = 1 << 22;
 
 /// Keeps budgets in memory. Clones share what they keep, so an engine can be opened again on it; the process's end loses it.
 ///
-/// It keeps totals, not a ledger: a policy with a window that was not counted before is refused where something was spent.
+/// Four million holds are open or remembered at the most; newcomers beyond them are refused until answers are forgotten. It keeps totals, not a ledger: a policy with a window that was not counted before is refused where something was spent.
 ///
 /// ```
 /// use tollgate::spend::{MemoryStore, Spend, SpendPolicy, Scope, Limit, Window};
@@ -79,6 +81,15 @@ impl MemoryStore {
         // Nothing panics while it is locked.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_over(hold: &HoldState) -> bool {
+    !matches!(hold.phase, Phase::Open | Phase::Expired)
+}
+
+/// Is it open, or will somebody ask for it by its id?
+fn is_kept(hold: &HoldState) -> bool {
+    hold.named || !is_over(hold)
 }
 
 /// The limits of a scope; those of families if there is none of the name.
@@ -274,17 +285,24 @@ impl Store for MemoryStore {
                 return Err(error);
             }
         }
+        let remembered =
+            |record: &&Record| is_kept(&record.hold) && !kept.holds.contains_key(&record.hold.id);
+        if kept.holds.len() + records.iter().filter(remembered).count() > HOLD_CAP {
+            for record in records.iter().rev() {
+                record.path.iter().for_each(|account| kept.take_back(account, record));
+            }
+            return Err(StoreError::Full { what: "hold or answer", cap: HOLD_CAP });
+        }
         // Nothing fails from here on.
         for record in records {
             let hold = &record.hold;
             kept.latest = kept.latest.max(record.at);
             kept.next_generation = kept.next_generation.max(hold.generation.saturating_add(1));
-            let over = !matches!(hold.phase, Phase::Open | Phase::Expired);
-            if over && !hold.named {
+            if !is_kept(hold) {
                 kept.holds.remove(&hold.id);
                 continue;
             }
-            if over || record.kind == Kind::Expire {
+            if is_over(hold) || record.kind == Kind::Expire {
                 kept.ended.push_back((record.at, hold.id.clone(), hold.generation));
             }
             kept.holds.insert(hold.id.clone(), hold.clone());

@@ -357,3 +357,19 @@ fn a_hold_whose_time_is_over_is_settled_by_its_name_at_the_first_attempt() {
     assert!(spend.release(&released).unwrap().late);
     assert_eq!(used(&spend, "all", "", 0), (10, 0));
 }
+
+#[test]
+fn a_hold_that_is_extended_and_charged_for_long_does_not_grow() {
+    let clock = ManualWallClock::at(START);
+    let store = MemoryStore::new();
+    let spend = open_on(&store, shared([Limit::cost(1_000, rolling(HOUR))]), &clock);
+    let hold = spend.hold(&Call::new().id("run"), &cost(0)).unwrap();
+    for _ in 0..200 {
+        clock.advance(MINUTE);
+        hold.extend(&cost(10)).unwrap();
+        hold.charge(&cost(10)).unwrap();
+    }
+    assert!(store.hold("run").unwrap().unwrap().parts.len() <= 1);
+    assert_eq!(used(&spend, "all", "", 0), (610, 0), "of the last 61 minutes");
+    balances(&store);
+}

@@ -84,6 +84,8 @@ impl HoldState {
             }
             effects.moves.push(Move { at: part.at, books });
         }
+        // Or a hold that is extended and charged for days would grow with every step.
+        self.parts.retain(|part| !part.left.is_none());
         self.overrun = self.overrun.checked_add(&rest).ok_or_else(|| overflow(&self.overrun, &rest))?;
         self.used = total;
         effects.overrun = rest;
