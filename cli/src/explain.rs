@@ -3,7 +3,7 @@
 use crate::args::ExplainArgs;
 use crate::event::Schema;
 use crate::failure::Failure;
-use crate::policy::{Pipeline, Policy, Shift, duration, names};
+use crate::policy::{Meter, Metered, Pipeline, Policy, Shift, duration, names};
 use crate::replay::{Judge, Layout};
 use crate::summary::{grouped, span};
 use std::fmt::Write as _;
@@ -87,6 +87,9 @@ pub fn explanation(policy: &Policy) -> Result<String, Failure> {
     }
     if let Some(budgets) = &policy.spend {
         spend(&mut text, budgets);
+        if policy.places.has("meter") {
+            meter(&mut text, budgets, &policy.meter);
+        }
     }
     Ok(text)
 }
@@ -118,6 +121,28 @@ fn spend(out: &mut String, policy: &SpendPolicy) {
                 row(out, dimension.name(), &format!("{} in all", amount(dimension, total)));
             }
         }
+    }
+}
+
+/// How a replay turns an event into amounts.
+fn meter(out: &mut String, policy: &SpendPolicy, meter: &Meter) {
+    let unit = policy.money();
+    let money = |amount: u64| format!("{} {}", unit.show(amount), unit.currency());
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "\nan event of a replay uses");
+    for dimension in [Dimension::Cost, Dimension::Tokens, Dimension::Calls, Dimension::Seconds] {
+        let used = match meter.of(dimension) {
+            Metered::Constant(amount) if dimension == Dimension::Cost => money(*amount),
+            Metered::Constant(amount) => grouped(*amount),
+            Metered::Optional(field) => format!("its field {field}, if it has one"),
+            Metered::Fields(fields) => fields.join(" + "),
+            Metered::Priced(prices) => {
+                let price =
+                    |(field, price): &(String, u64)| format!("{field} at {} a million", money(*price));
+                prices.iter().map(price).collect::<Vec<_>>().join(" + ")
+            }
+        };
+        row(out, dimension.name(), &used);
     }
 }
 

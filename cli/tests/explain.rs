@@ -110,3 +110,12 @@ fn the_shipped_policy_of_budgets_explains() {
         assert!(text.contains(part), "no {part} in {text}");
     }
 }
+
+#[test]
+fn a_meter_shows_what_an_event_uses() {
+    let text = explained(include_str!("../../examples/policies/llm-spend.toml"));
+    let part = "an event of a replay uses\n  \
+                cost             ContextTokens at 2.50 USD a million + GeneratedTokens at 10.00 USD a million\n  \
+                tokens           ContextTokens + GeneratedTokens\n  calls            1\n";
+    assert!(text.contains(part), "{text}");
+}
