@@ -113,9 +113,11 @@ pub struct Fragile<S> {
     before_write: Hook,
 }
 
+type BeforeWrite = dyn Fn(&[Record]) + Send + Sync;
+
 /// What is done before a write.
 #[derive(Clone)]
-struct Hook(Arc<dyn Fn(&[Record]) + Send + Sync>);
+struct Hook(Arc<BeforeWrite>);
 
 impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
