@@ -8,7 +8,9 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(tollgate_rmw_loads)");
     println!("cargo::rustc-check-cfg=cfg(tollgate_mutant, values(any()))");
     // A feature of the library that is not built here.
-    println!("cargo::rustc-check-cfg=cfg(feature, values(\"effects\", \"headers\", \"policy\", \"spend\", \"sqlite\"))");
+    println!(
+        "cargo::rustc-check-cfg=cfg(feature, values(\"effects\", \"headers\", \"policy\", \"spend\", \"sqlite\"))"
+    );
     // Of other private builds of the same sources.
     println!("cargo::rustc-check-cfg=cfg(tollgate_shuttle)");
     println!("cargo::rustc-check-cfg=cfg(tollgate_stall)");

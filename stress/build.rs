@@ -7,7 +7,9 @@ fn main() {
     }
     println!("cargo::rustc-check-cfg=cfg(tollgate_mutant, values(any()))");
     // A feature of the library that is not built here.
-    println!("cargo::rustc-check-cfg=cfg(feature, values(\"effects\", \"headers\", \"policy\", \"spend\", \"sqlite\"))");
+    println!(
+        "cargo::rustc-check-cfg=cfg(feature, values(\"effects\", \"headers\", \"policy\", \"spend\", \"sqlite\"))"
+    );
     // Points at which a thread can be stopped: see `src/stall.rs`.
     println!("cargo::rerun-if-env-changed=STALL");
     if std::env::var_os("STALL").is_some() {

@@ -11,9 +11,17 @@ mod refund;
 use crate::explore::Model;
 
 pub fn all() -> Vec<Model> {
-    [draw::MODELS, insert::MODELS, rebuild::MODELS, commit::MODELS, refund::MODELS, pools::MODELS, gauge::MODELS]
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect()
+    [
+        draw::MODELS,
+        insert::MODELS,
+        rebuild::MODELS,
+        commit::MODELS,
+        refund::MODELS,
+        pools::MODELS,
+        gauge::MODELS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+    .collect()
 }
