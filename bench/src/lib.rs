@@ -30,6 +30,9 @@
 //! | `governor-quanta` | governor's keyed limiter over DashMap, as it comes | quanta, the processor's counter |
 //! | `governor-std` | the same | the standard library's |
 //! | `dashmap-std`, `dashmap-coarse` | a DashMap with a mutex and a token bucket for each key | as named |
+//! | `tollgate`, `mutex` | budgets held and settled in memory; sums in maps behind one mutex | the wall's; none |
+//! | `file`, `sync-1ms` | budgets held in a file in the system's folder for temporary ones; in memory, with a write that takes a millisecond | the wall's |
+//! | `immediate` | sums in an SQLite file, a `BEGIN IMMEDIATE` for each call | none |
 //!
 //! governor has no second limit to draw on together, and neither it nor the DashMap has a bound: they take part where
 //! what they do is the same work.
