@@ -212,3 +212,47 @@ fn callers_that_come_while_a_write_is_under_way_share_the_next() {
     assert_eq!(batches.iter().sum::<usize>(), 63);
     assert!(batches.len() < 32, "63 holds in batches of {batches:?}");
 }
+
+#[test]
+fn accounts_that_come_and_go_never_admit_more_than_their_limit() {
+    const KEYS: usize = 40;
+    let store = MemoryStore::new();
+    let policy = SpendPolicy::new()
+        .scope(
+            Scope::keyed("user")
+                .limit(Limit::cost(100, Window::Lifetime))
+                .limit(Limit::cost(90, rolling(HOUR))),
+        )
+        .account_cap(12);
+    let spend = open_on(&store, policy, &ManualWallClock::at(START));
+    let spent: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..8_usize {
+            let (spend, spent) = (&spend, &spent);
+            scope.spawn(move || {
+                for step in 0..4_000_usize {
+                    let key = (step * 31 + thread * 7 + step / 13) % KEYS;
+                    let amount = 1 + (step % 4) as i64;
+                    let call = Call::new().scope("user", format!("u{key}"));
+                    match spend.hold(&call, &cost(amount)) {
+                        Ok(hold) if step % 3 == 0 => drop(hold),
+                        Ok(hold) => {
+                            let used = 1 + amount / 2;
+                            hold.settle(&cost(used)).unwrap();
+                            spent[key].fetch_add(used.unsigned_abs(), Ordering::Relaxed);
+                        }
+                        Err(SpendError::Refused(_) | SpendError::Full { what: "account", .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    balances(&store);
+    assert!(spend.accounts_in_memory() <= 12);
+    for (key, spent) in spent.into_iter().map(AtomicU64::into_inner).enumerate() {
+        assert_eq!(used(&spend, "user", &format!("u{key}"), 1), (spent, 0));
+        // Every amount from 1 on was asked for often enough to use all of it up.
+        assert_eq!(spent, 90, "by user {key}");
+    }
+}
