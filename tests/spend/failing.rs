@@ -1,6 +1,8 @@
 //! Stores that fail: nothing goes ahead that is not recorded, and nothing is lost.
 
 use crate::support::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tollgate::spend::*;
 
@@ -133,4 +135,69 @@ fn a_changed_policy_keeps_what_was_spent() {
     let unknown = shared([Limit::cost(50, rolling(DAY))]);
     let error = Spend::builder(unknown).store(store.clone()).clock(clock).open().unwrap_err();
     assert!(matches!(error, OpenError::Store(StoreError::NoHistory { .. })), "{error}");
+}
+
+#[test]
+fn memory_and_store_agree_after_any_number_of_failed_writes() {
+    for round in 0..20_usize {
+        let clock = ManualWallClock::at(START);
+        let kept = MemoryStore::new();
+        let store = Fragile::new(kept.clone());
+        let (down, count) = (Arc::clone(&store.down), AtomicUsize::new(round));
+        let store = store.before_write(move |_| {
+            let count = count.fetch_add(1, Ordering::Relaxed);
+            down.store(count % 7 % 3 == 1, Ordering::SeqCst);
+        });
+        let policy = SpendPolicy::new()
+            .scope(Scope::keyed("user").limit(Limit::cost(3_000, rolling(HOUR))))
+            .scope(
+                Scope::shared("all")
+                    .limit(Limit::cost(9_000, Window::Lifetime))
+                    .limit(Limit::concurrent_runs(9)),
+            )
+            .ttl(Duration::from_secs(60))
+            .on_expiry(if round % 2 == 0 { OnExpiry::Spent } else { OnExpiry::Released });
+        let spend = open_on(&store, policy.clone(), &clock);
+        std::thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let (spend, clock) = (&spend, &clock);
+                scope.spawn(move || {
+                    for step in 0..200_usize {
+                        clock.advance(700);
+                        let dice = (step * 7 + thread * 13 + round * 5) % 60;
+                        let mut call = Call::new().scope("user", format!("u{}", dice % 3));
+                        if dice % 2 == 0 {
+                            call = call.id(format!("{thread} {}", step / 3));
+                        }
+                        let amount = cost(1 + dice as i64).runs(1);
+                        // Whatever fails is tried again, or left: it must come to the same for both.
+                        let Ok(hold) = spend.hold(&call, &amount) else { continue };
+                        let _ = hold.extend(&cost(dice as i64));
+                        let _ = hold.charge(&cost(dice as i64 / 2));
+                        match dice % 5 {
+                            0 => drop(hold),
+                            1 => drop(hold.detach()),
+                            2 => drop(hold.release()),
+                            _ => drop(hold.settle(&cost(dice as i64 * 2))),
+                        }
+                    }
+                });
+            }
+        });
+        store.set_down(false);
+        balances(&kept);
+        let status = |spend: &Spend| {
+            let accounts = [("user", "u0"), ("user", "u1"), ("user", "u2"), ("all", "")];
+            accounts.map(|(scope, key)| {
+                let limits = spend.status(scope, key).unwrap();
+                limits.into_iter().map(|limit| (limit.spent + limit.held, limit.held)).collect::<Vec<_>>()
+            })
+        };
+        let open = spend.open_holds();
+        let before = status(&spend);
+        drop(spend);
+        let spend = Spend::builder(policy).store(kept.clone()).clock(clock).open().unwrap();
+        assert_eq!(status(&spend), before, "round {round}, {open} holds open");
+        assert_eq!(spend.open_holds(), kept.open_holds().unwrap().len());
+    }
 }

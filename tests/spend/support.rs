@@ -162,9 +162,9 @@ impl<S: Store> Store for Fragile<S> {
         self.store.redefine(policy, now)
     }
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+        (self.before_write.0)(records);
         self.up()?;
         self.writes.fetch_add(1, Ordering::SeqCst);
-        (self.before_write.0)(records);
         self.store.write(records)?;
         self.log.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(records);
         Ok(())
