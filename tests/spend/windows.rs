@@ -1,6 +1,7 @@
 //! Which window a hold, a settlement and an overrun belong to.
 
 use crate::support::*;
+use std::time::Duration;
 use tollgate::spend::*;
 
 #[test]
@@ -102,4 +103,37 @@ fn a_clock_that_is_set_back_makes_nothing_lapse_twice() {
     let spend = open_on(&store, policy(), &clock);
     assert_eq!(used(&spend, "all", "", 0), (60, 0), "nor after a restart");
     spend.hold(&Call::new(), &cost(40)).unwrap().settle(&cost(40)).unwrap();
+}
+
+#[test]
+fn at_the_end_of_time_books_balance_and_nothing_panics() {
+    let everything = || {
+        shared([
+            Limit::cost(100, rolling(MINUTE)),
+            Limit::cost(100, Window::day("Pacific/Apia").unwrap()),
+            Limit::cost(100, Window::fixed(Duration::from_secs(1), 5).unwrap()),
+            Limit::tokens(100, Window::Lifetime),
+        ])
+    };
+    for end in [Millis::MAX, Millis::MAX / 2, i64::MAX as Millis, 253_402_300_800_000, u32::MAX.into()] {
+        let clock = ManualWallClock::at(START);
+        let store = MemoryStore::new();
+        let spend = open_on(&store, everything(), &clock);
+        let early = spend.hold(&Call::new(), &cost(60).tokens(60)).unwrap();
+        clock.set(end);
+        let late = spend.hold(&Call::new().id("late"), &cost(60).tokens(1));
+        if let Ok(late) = &late {
+            // At the last instant its time to live is over at once.
+            let _ = (late.extend(&cost(1)), late.charge(&cost(70)));
+        }
+        clock.set(Millis::MAX);
+        spend.expire_due();
+        let _ = early.settle(&cost(90));
+        drop(late);
+        spend.status("all", "").unwrap();
+        drop(early);
+        drop(spend);
+        balances(&store);
+        open_on(&store, everything(), &clock).status("all", "").unwrap();
+    }
 }
