@@ -115,7 +115,7 @@ impl Gauge<'_> {
         }
         let mut slots: SmallVec<[(u32, u64); 64]> =
             self.ring.iter().map(settled).map(|word| (word.slot(), word.used())).collect();
-        slots.retain(|&mut (at, _)| at + self.reach() >= slot && at <= slot);
+        slots.retain(|&mut (at, _)| at <= slot && slot - at <= self.reach());
         slots.sort_unstable();
         let mut freed: u64 = 0;
         slots.into_iter().find_map(|(at, used)| {

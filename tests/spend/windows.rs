@@ -1,6 +1,7 @@
 //! Which window a hold, a settlement and an overrun belong to.
 
 use crate::support::*;
+use std::sync::Arc;
 use std::time::Duration;
 use tollgate::spend::*;
 
@@ -115,25 +116,42 @@ fn at_the_end_of_time_books_balance_and_nothing_panics() {
             Limit::tokens(100, Window::Lifetime),
         ])
     };
-    for end in [Millis::MAX, Millis::MAX / 2, i64::MAX as Millis, 253_402_300_800_000, u32::MAX.into()] {
-        let clock = ManualWallClock::at(START);
-        let store = MemoryStore::new();
-        let spend = open_on(&store, everything(), &clock);
-        let early = spend.hold(&Call::new(), &cost(60).tokens(60)).unwrap();
-        clock.set(end);
-        let late = spend.hold(&Call::new().id("late"), &cost(60).tokens(1));
-        if let Ok(late) = &late {
-            // At the last instant its time to live is over at once.
-            let _ = (late.extend(&cost(1)), late.charge(&cost(70)));
+    let folder = tempfile::tempdir().unwrap();
+    for (number, end) in
+        [Millis::MAX, Millis::MAX / 2, i64::MAX as Millis, 253_402_300_800_000, u32::MAX.into()]
+            .into_iter()
+            .enumerate()
+    {
+        let file = || SqliteStore::at(folder.path().join(format!("{number}.db"))).unwrap();
+        let memory = MemoryStore::new();
+        let stores: [&dyn Fn() -> Arc<dyn Store>; 2] = [&|| Arc::new(memory.clone()), &|| Arc::new(file())];
+        for opened in stores {
+            let clock = ManualWallClock::at(START);
+            let open = |store: &Arc<dyn Store>| {
+                let builder = Spend::builder(everything()).shared_store(Arc::clone(store));
+                builder.clock(clock.clone()).open().unwrap()
+            };
+            let store = opened();
+            let spend = open(&store);
+            let early = spend.hold(&Call::new(), &cost(60).tokens(60)).unwrap();
+            clock.set(end);
+            let late = spend.hold(&Call::new().id("late"), &cost(60).tokens(1));
+            if let Ok(late) = &late {
+                // At the last instant its time to live is over at once.
+                let _ = (late.extend(&cost(1)), late.charge(&cost(70)));
+            }
+            clock.set(Millis::MAX);
+            spend.expire_due();
+            let _ = early.settle(&cost(90));
+            drop(late);
+            let status = spend.status("all", "").unwrap();
+            drop((early, spend));
+            balances(&*store);
+            drop(store);
+            let used = |status: &[LimitStatus]| {
+                status.iter().map(|limit| limit.spent + limit.held).collect::<Vec<_>>()
+            };
+            assert_eq!(used(&open(&opened()).status("all", "").unwrap()), used(&status), "at {end}");
         }
-        clock.set(Millis::MAX);
-        spend.expire_due();
-        let _ = early.settle(&cost(90));
-        drop(late);
-        spend.status("all", "").unwrap();
-        drop(early);
-        drop(spend);
-        balances(&store);
-        open_on(&store, everything(), &clock).status("all", "").unwrap();
     }
 }
