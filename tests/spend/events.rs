@@ -1,7 +1,7 @@
 //! Everything that happens is told, after it is durable.
 
 use crate::support::*;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tollgate::spend::*;
 
@@ -106,25 +106,40 @@ fn a_change_of_tier_names_the_account_and_both_tiers() {
 }
 
 #[test]
-fn a_subscriber_may_panic_and_may_ask() {
-    let spend: Arc<Mutex<Option<Spend>>> = Arc::default();
-    let inside = Arc::clone(&spend);
+fn a_subscriber_may_panic_ask_and_act_on_the_hold_it_is_told_of() {
+    let inside: Arc<OnceLock<Spend>> = Arc::default();
+    let asked: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let (spend, kinds) = (Arc::clone(&inside), Arc::clone(&asked));
     let opened = Spend::builder(money(1_000))
         .clock(ManualWallClock::at(START))
         .subscribe(|_| panic!("a subscriber of the test"))
         .subscribe(move |event| {
-            if let (SpendEvent::Settled { .. }, Some(spend)) = (event, &*inside.lock().unwrap()) {
-                assert_eq!(used(spend, "all", "", 0), (50, 0));
-                spend.hold(&Call::new(), &cost(7)).unwrap().detach();
-            }
+            let spend = spend.get().unwrap();
+            spend.status("all", "").unwrap();
+            let kind = match event {
+                SpendEvent::Held { id, .. } if id == "settled" => {
+                    let name = spend.find(id).unwrap().unwrap();
+                    spend.settle(&name, &cost(1_100)).unwrap();
+                    "held"
+                }
+                SpendEvent::Overrun { id, .. } => {
+                    assert!(spend.resume(&spend.find(id).unwrap().unwrap()).unwrap().settlement().is_some());
+                    "overrun"
+                }
+                SpendEvent::Refused { id: Some(id), .. } => {
+                    assert_eq!(spend.find(id).unwrap(), None);
+                    "refused"
+                }
+                _ => return,
+            };
+            kinds.lock().unwrap().push(kind);
         })
         .open()
         .unwrap();
-    opened.hold(&Call::new(), &cost(1)).unwrap().release().unwrap();
-    *spend.lock().unwrap() = Some(opened.clone());
-    let hold = opened.hold(&Call::new(), &cost(100));
-    // The subscriber's own hold tells of it while the lock of the test is taken, so the event of the settlement comes first.
-    *spend.lock().unwrap() = None;
-    hold.unwrap().settle(&cost(50)).unwrap();
-    assert_eq!(used(&opened, "all", "", 0), (50, 0));
+    inside.set(opened.clone()).unwrap();
+    let hold = opened.hold(&Call::new().id("settled"), &cost(100)).unwrap();
+    assert!(hold.settlement().is_some());
+    opened.hold(&Call::new().id("refused"), &cost(1)).unwrap_err();
+    assert_eq!(*asked.lock().unwrap(), ["overrun", "held", "refused"]);
+    assert_eq!(used(&opened, "all", "", 0), (1_100, 0));
 }

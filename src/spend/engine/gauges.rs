@@ -5,7 +5,6 @@ use super::accounts::Front;
 use super::judge::{Asked, Gauged, Granted, force, judge};
 use crate::gauge::{Posting, Seen, post};
 use crate::spend::amount::{AmountError, Quantities};
-use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
 use crate::spend::policy::ReducedProfile;
 use crate::spend::record::{Account, Millis};
@@ -80,20 +79,16 @@ impl Engine {
         Decision { granted: granted.amounts, tier: granted.tier, set_by: granted.set_by.clone(), reduced }
     }
 
-    pub(crate) fn enter_tiers(&self, accounts: &[Arc<Front>], tiers: &[Tier]) {
+    /// Notes in which tier each account is.
+    pub(crate) fn enter_tiers(&self, accounts: &[Arc<Front>], tiers: &[Tier], events: &mut Vec<SpendEvent>) {
         for (account, &to) in accounts.iter().zip(tiers) {
             let from = account.enter(to);
             if from != to {
                 let scope = self.limits.scope_name(account.scope).to_owned();
                 let account = Account { scope, key: account.key.clone() };
-                self.subscribers.tell(&SpendEvent::TierChanged { account, from, to });
+                events.push(SpendEvent::TierChanged { account, from, to });
             }
         }
-    }
-
-    pub(crate) fn refuse(&self, id: Option<&str>, refusal: Box<Refusal>) -> SpendError {
-        self.subscribers.tell(&SpendEvent::Refused { id: id.map(str::to_owned), refusal: refusal.clone() });
-        SpendError::Refused(refusal)
     }
 }
 

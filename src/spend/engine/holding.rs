@@ -3,7 +3,7 @@
 use super::accounts::Front;
 use super::holds::{Cell, Live};
 use super::judge::{Asked, ones};
-use super::{Engine, Named, record};
+use super::{Engine, Named, record, refused};
 use crate::spend::amount::{Amounts, Dimension, Quantities};
 use crate::spend::call::Call;
 use crate::spend::error::SpendError;
@@ -20,6 +20,16 @@ impl Engine {
         call: &Call,
         estimate: &Amounts,
         least: Option<&Amounts>,
+    ) -> Result<(Arc<Cell>, Named), SpendError> {
+        self.telling(|events| self.hold_telling(call, estimate, least, events))
+    }
+
+    fn hold_telling(
+        &self,
+        call: &Call,
+        estimate: &Amounts,
+        least: Option<&Amounts>,
+        events: &mut Vec<SpendEvent>,
     ) -> Result<(Arc<Cell>, Named), SpendError> {
         let currency = self.limits.policy().unit.currency();
         let mut most = estimate.checked(currency)?;
@@ -56,7 +66,7 @@ impl Engine {
             let mut live = cell.lock();
             self.claim(&id, &cell)?
                 .map_err(|_| SpendError::Conflict { id: id.clone(), what: "its id".into() })?;
-            let made = self.make(&id, None, generation, String::new(), path, &asked, over_ceiling);
+            let made = self.make(&id, None, generation, String::new(), path, &asked, over_ceiling, events);
             match made {
                 Ok(made) => *live = Some(made),
                 Err(error) => {
@@ -84,7 +94,7 @@ impl Engine {
             // It was refused, or is over: whoever had it takes it away.
             self.holds.remove(id, &known);
         }
-        let made = self.find_or_make(call, id, input, path, &asked, over_ceiling);
+        let made = self.find_or_make(call, id, input, path, &asked, over_ceiling, events);
         let (made, replayed) = match made {
             Ok(made) => made,
             Err(error) => {
@@ -108,6 +118,7 @@ impl Engine {
     }
 
     /// The hold that the store has under `id`, or a new one.
+    #[allow(clippy::too_many_arguments, reason = "all of one hold")]
     pub(crate) fn find_or_make(
         &self,
         call: &Call,
@@ -116,6 +127,7 @@ impl Engine {
         path: Arc<[Account]>,
         asked: &Asked,
         over_ceiling: Option<u64>,
+        events: &mut Vec<SpendEvent>,
     ) -> Result<(Live, bool), SpendError> {
         if let Some(state) = self.group.store().hold(id)? {
             same_input(id, &state.input, &input)?;
@@ -126,7 +138,7 @@ impl Engine {
             return Ok((Live::new(state, accounts), true));
         }
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        self.make(id, call.id.as_deref(), generation, input, path, asked, over_ceiling)
+        self.make(id, call.id.as_deref(), generation, input, path, asked, over_ceiling, events)
             .map(|live| (live, false))
     }
 
@@ -140,6 +152,7 @@ impl Engine {
         path: Arc<[Account]>,
         asked: &Asked,
         over_ceiling: Option<u64>,
+        events: &mut Vec<SpendEvent>,
     ) -> Result<Live, SpendError> {
         let mut state = HoldState {
             id: id.to_owned(),
@@ -171,7 +184,7 @@ impl Engine {
                     state.phase = Phase::Denied(refusal.clone());
                     self.group.write([record(Kind::Deny, at, Vec::new(), &state, "")])?;
                 }
-                return Err(self.refuse(named, refusal));
+                return Err(refused(named, refusal, events));
             }
         };
         state.decision = self.decision(&granted);
@@ -185,14 +198,14 @@ impl Engine {
         }
         self.holds.expires(state.deadline, generation, id);
         let live = Live { looked_at: state.deadline, ..Live::new(state, accounts) };
-        self.subscribers.tell(&SpendEvent::Held {
+        events.push(SpendEvent::Held {
             id: id.to_owned(),
             path,
             amounts: granted.amounts,
             tier: granted.tier,
             extended: false,
         });
-        self.enter_tiers(&live.accounts, &granted.tiers);
+        self.enter_tiers(&live.accounts, &granted.tiers, events);
         Ok(live)
     }
 

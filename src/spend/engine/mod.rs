@@ -31,9 +31,11 @@ use self::holds::Holds;
 use self::limits::Limits;
 use crate::spend::amount::Quantities;
 use crate::spend::clock::Forward;
-use crate::spend::event::Subscribers;
+use crate::spend::error::SpendError;
+use crate::spend::event::{SpendEvent, Subscribers};
 use crate::spend::hold::HoldRef;
 use crate::spend::record::{HoldState, Kind, Millis, Move, Record};
+use crate::spend::refusal::Refusal;
 pub use status::LimitStatus;
 use std::collections::HashMap;
 use std::fmt;
@@ -76,6 +78,14 @@ impl Engine {
         self.clock.now()
     }
 
+    /// Acts, and tells of it once no lock is held any more: whoever is told may call back.
+    fn telling<T>(&self, act: impl FnOnce(&mut Vec<SpendEvent>) -> T) -> T {
+        let mut events = Vec::new();
+        let answer = act(&mut events);
+        events.iter().for_each(|event| self.subscribers.tell(event));
+        answer
+    }
+
     pub(crate) fn accounts_in_memory(&self) -> usize {
         self.accounts.len()
     }
@@ -86,6 +96,11 @@ impl Engine {
 pub(crate) struct Named {
     pub(crate) name: HoldRef,
     pub(crate) replayed: bool,
+}
+
+fn refused(id: Option<&str>, refusal: Box<Refusal>, events: &mut Vec<SpendEvent>) -> SpendError {
+    events.push(SpendEvent::Refused { id: id.map(str::to_owned), refusal: refusal.clone() });
+    SpendError::Refused(refusal)
 }
 
 pub(crate) fn record(kind: Kind, at: Millis, moves: Vec<Move>, state: &HoldState, note: &str) -> Record {

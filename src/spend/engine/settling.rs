@@ -39,6 +39,17 @@ impl Engine {
         stated: Option<Quantities>,
         note: &str,
     ) -> Result<Settlement, SpendError> {
+        self.telling(|events| self.finish_telling(cell, name, stated, note, events))
+    }
+
+    fn finish_telling(
+        &self,
+        cell: &Arc<Cell>,
+        name: &HoldRef,
+        stated: Option<Quantities>,
+        note: &str,
+        events: &mut Vec<SpendEvent>,
+    ) -> Result<Settlement, SpendError> {
         self.sweep();
         let mut guard = cell.lock();
         let live = guard.as_mut().ok_or_else(|| name.unknown())?;
@@ -66,14 +77,13 @@ impl Engine {
             state.phase =
                 if stated.is_some() { Phase::Settled(settlement) } else { Phase::Released(settlement) };
         };
-        self.change(live, state, effects, kind, note, settle)?;
+        events.extend(self.change(live, state, effects, kind, note, settle)?);
         self.holds.ended(live.looked_at, name.generation);
         self.holds.remove(&name.id, cell);
         let settlement = *live.state.settlement().expect("settled above");
         let path = Arc::clone(&live.state.path);
-        drop(guard);
         let id = name.id.clone();
-        self.subscribers.tell(&match stated {
+        events.push(match stated {
             Some(_) => SpendEvent::Settled { id, path, settlement },
             None => SpendEvent::Released { id, path, settlement },
         });
@@ -81,7 +91,7 @@ impl Engine {
     }
 
     /// Makes `state` what the hold is: debt is taken first, then all is made durable, then the rest goes back. So the gauges never
-    /// show more room than there would be after a crash.
+    /// show more room than there would be after a crash. An overrun is returned, to be told.
     pub(crate) fn change(
         &self,
         live: &mut Live,
@@ -90,7 +100,7 @@ impl Engine {
         kind: Kind,
         note: &str,
         finally: impl FnOnce(&mut HoldState, Millis),
-    ) -> Result<(), SpendError> {
+    ) -> Result<Option<SpendEvent>, SpendError> {
         let at = self.take_overrun(&live.accounts, &effects.overrun)?;
         if !effects.overrun.is_none() {
             effects.moves.push(tab::overrun(at, &effects.overrun));
@@ -107,10 +117,7 @@ impl Engine {
         }
         self.give_back(&live.accounts, &effects.back);
         live.state = state;
-        if !effects.overrun.is_none() {
-            let (id, path) = (live.state.id.clone(), Arc::clone(&live.state.path));
-            self.subscribers.tell(&SpendEvent::Overrun { id, path, amounts: effects.overrun });
-        }
-        Ok(())
+        let (id, path) = (live.state.id.clone(), Arc::clone(&live.state.path));
+        Ok((!effects.overrun.is_none()).then_some(SpendEvent::Overrun { id, path, amounts: effects.overrun }))
     }
 }

@@ -4,7 +4,7 @@ use super::accounts::Front;
 use super::holds::{Cell, Live};
 use super::judge::Asked;
 use super::limits::Limits;
-use super::{Engine, record, show};
+use super::{Engine, record, refused, show};
 use crate::spend::amount::{Amounts, Quantities};
 use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
@@ -24,6 +24,17 @@ impl Engine {
         name: &HoldRef,
         more: &Amounts,
         step: Option<&str>,
+    ) -> Result<Decision, SpendError> {
+        self.telling(|events| self.extend_telling(cell, name, more, step, events))
+    }
+
+    fn extend_telling(
+        &self,
+        cell: &Arc<Cell>,
+        name: &HoldRef,
+        more: &Amounts,
+        step: Option<&str>,
+        events: &mut Vec<SpendEvent>,
     ) -> Result<Decision, SpendError> {
         let more = more.checked(self.limits.policy().unit.currency())?;
         self.sweep();
@@ -60,8 +71,7 @@ impl Engine {
                     self.group.write([record(Kind::Deny, at, Vec::new(), &state, "")])?;
                     live.state = state;
                 }
-                drop(guard);
-                return Err(self.refuse(Some(&name.id), refusal));
+                return Err(refused(Some(&name.id), refusal, events));
             }
         };
         let decision = self.decision(&granted);
@@ -87,11 +97,10 @@ impl Engine {
             return Err(error.into());
         }
         live.state = state;
-        let (path, accounts) = (Arc::clone(&live.state.path), live.accounts.clone());
-        drop(guard);
+        let path = Arc::clone(&live.state.path);
         let (id, amounts, tier) = (name.id.clone(), granted.amounts, granted.tier);
-        self.subscribers.tell(&SpendEvent::Held { id, path, amounts, tier, extended: true });
-        self.enter_tiers(&accounts, &granted.tiers);
+        events.push(SpendEvent::Held { id, path, amounts, tier, extended: true });
+        self.enter_tiers(&live.accounts, &granted.tiers, events);
         Ok(decision)
     }
 
@@ -101,6 +110,17 @@ impl Engine {
         name: &HoldRef,
         used: &Amounts,
         step: Option<&str>,
+    ) -> Result<(), SpendError> {
+        self.telling(|events| self.charge_telling(cell, name, used, step, events))
+    }
+
+    fn charge_telling(
+        &self,
+        cell: &Arc<Cell>,
+        name: &HoldRef,
+        used: &Amounts,
+        step: Option<&str>,
+        events: &mut Vec<SpendEvent>,
     ) -> Result<(), SpendError> {
         let used = used.checked(self.limits.policy().unit.currency())?;
         self.sweep();
@@ -118,14 +138,14 @@ impl Engine {
         }
         let effects = state.use_up(&used)?;
         let ttl = self.limits.policy().ttl;
-        self.change(live, state, effects, Kind::Charge, "", |state, at| {
+        let overrun = self.change(live, state, effects, Kind::Charge, "", |state, at| {
             if state.phase == Phase::Open {
                 state.deadline = state.deadline.max(at.saturating_add(ttl));
             }
         })?;
         let path = Arc::clone(&live.state.path);
-        drop(guard);
-        self.subscribers.tell(&SpendEvent::Charged { id: name.id.clone(), path, amounts: used });
+        events.extend(overrun);
+        events.push(SpendEvent::Charged { id: name.id.clone(), path, amounts: used });
         Ok(())
     }
 }
