@@ -22,6 +22,16 @@ pub enum SpendError {
         /// The scope.
         scope: String,
     },
+    /// A text of the caller's that is too long to be kept.
+    #[error("{what} has {length} bytes, accepted: at most {most}; use a hash of it")]
+    TooLong {
+        /// Which: id, key, step, grant, note.
+        what: &'static str,
+        /// Its length in bytes.
+        length: usize,
+        /// The most.
+        most: usize,
+    },
     /// The call names a scope that has no budget.
     #[error("no scope {scope:?} is budgeted with a key of its own, accepted: {known}")]
     UnknownScope {

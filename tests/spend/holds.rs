@@ -373,3 +373,25 @@ fn a_hold_that_is_extended_and_charged_for_long_does_not_grow() {
     assert_eq!(used(&spend, "all", "", 0), (610, 0), "of the last 61 minutes");
     balances(&store);
 }
+
+#[test]
+fn texts_that_are_too_long_to_be_kept_are_refused_and_leave_nothing() {
+    let store = MemoryStore::new();
+    let policy = SpendPolicy::new()
+        .scope(Scope::keyed("user").limit(Limit::cost(100, Window::Lifetime)))
+        .family(Family::new("root").calls(9));
+    let spend = open_on(&store, policy, &ManualWallClock::at(START));
+    let long = "x".repeat(1_025);
+    let user = || Call::new().scope("user", "u");
+    let too_long =
+        |error: SpendError| matches!(error, SpendError::TooLong { length: 1_025, most: 1_024, .. });
+    assert!(too_long(spend.hold(&Call::new().scope("user", long.as_str()), &cost(1)).unwrap_err()));
+    assert!(too_long(spend.hold(&user().id(long.as_str()), &cost(1)).unwrap_err()));
+    assert!(too_long(spend.status("user", &long).unwrap_err()));
+    assert!(too_long(spend.delegate(&Grant::new(long.as_str(), "root")).unwrap_err()));
+    let hold = spend.hold(&user().id(&long[1..]), &cost(1)).unwrap();
+    assert!(too_long(hold.extend_as(&long, &cost(1)).unwrap_err()));
+    assert!(too_long(hold.charge_as(&long, &cost(1)).unwrap_err()));
+    assert!(too_long(spend.repair_settle(hold.name(), &cost(1), &long).unwrap_err()));
+    assert_eq!((spend.open_holds(), used(&spend, "user", "u", 0)), (1, (0, 1)));
+}

@@ -3,7 +3,7 @@
 use super::accounts::Front;
 use super::holds::{Cell, Live};
 use super::judge::{Asked, ones};
-use super::{Engine, Named, record, refused};
+use super::{Engine, Named, record, refused, short};
 use crate::spend::amount::{Amounts, Dimension, Quantities};
 use crate::spend::call::Call;
 use crate::spend::error::SpendError;
@@ -79,6 +79,7 @@ impl Engine {
             return Ok((cell, Named { name, replayed: false }));
         };
 
+        short("an id", id)?;
         let input = input(&path, call.grant.as_deref(), &asked);
         let cell = Arc::new(Cell::default());
         let mut live = cell.lock();

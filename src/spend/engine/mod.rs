@@ -98,6 +98,16 @@ pub(crate) struct Named {
     pub(crate) replayed: bool,
 }
 
+/// The longest text of a caller's: what is bounded in number is bounded in bytes then.
+const LONGEST: usize = 1_024;
+
+fn short(what: &'static str, text: &str) -> Result<(), SpendError> {
+    match text.len() {
+        length if length > LONGEST => Err(SpendError::TooLong { what, length, most: LONGEST }),
+        _ => Ok(()),
+    }
+}
+
 fn refused(id: Option<&str>, refusal: Box<Refusal>, events: &mut Vec<SpendEvent>) -> SpendError {
     events.push(SpendEvent::Refused { id: id.map(str::to_owned), refusal: refusal.clone() });
     SpendError::Refused(refusal)

@@ -2,7 +2,7 @@
 
 use super::holds::{Cell, Live};
 use super::tab::Effects;
-use super::{Engine, record, show, tab};
+use super::{Engine, record, short, show, tab};
 use crate::spend::amount::{Amounts, Quantities};
 use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
@@ -50,6 +50,7 @@ impl Engine {
         note: &str,
         events: &mut Vec<SpendEvent>,
     ) -> Result<Settlement, SpendError> {
+        short("a note", note)?;
         self.sweep();
         let mut guard = cell.lock();
         let live = guard.as_mut().ok_or_else(|| name.unknown())?;

@@ -4,7 +4,7 @@ use super::accounts::Front;
 use super::holds::{Cell, Live};
 use super::judge::Asked;
 use super::limits::Limits;
-use super::{Engine, record, refused, show};
+use super::{Engine, record, refused, short, show};
 use crate::spend::amount::{Amounts, Quantities};
 use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
@@ -47,7 +47,8 @@ impl Engine {
             };
         }
         live.must_be_open("extended")?;
-        if step.is_some() {
+        if let Some(step) = step {
+            short("a step", step)?;
             room_for_step(&live.state)?;
         }
         let asked = Asked { most: more, least: more };
@@ -132,6 +133,7 @@ impl Engine {
         live.must_not_be_over("charged")?;
         let mut state = live.state.clone();
         if let Some(id) = step {
+            short("a step", id)?;
             let step =
                 Step { id: id.to_owned(), kind: Kind::Charge, amounts: used, refused: None, decision: None };
             add_step(&mut state, step)?;

@@ -1,7 +1,7 @@
 //! Whose budgets a call draws on: its accounts, and the family of its grant.
 
 use super::accounts::{Front, NoAccount};
-use super::{Engine, Resolved};
+use super::{Engine, Resolved, short};
 use crate::spend::call::Call;
 use crate::spend::error::SpendError;
 use crate::spend::policy::Grant;
@@ -45,6 +45,7 @@ impl Engine {
     }
 
     pub(crate) fn account(&self, scope: &str, key: &str) -> Result<Arc<Front>, SpendError> {
+        short("a key", key)?;
         let scopes = &self.limits.policy().scopes;
         let place = match scopes.iter().position(|known| known.name == scope) {
             Some(place) => place,
@@ -94,6 +95,7 @@ impl Engine {
     }
 
     pub(crate) fn delegate(&self, grant: &Grant) -> Result<(), SpendError> {
+        short("a grant", &grant.id)?;
         let refused = |why: String| SpendError::Delegation { grant: grant.id.clone(), why };
         let parent = self.resolve(&grant.parent)?;
         if let (Some(own), Some(above)) = (grant.ceiling, parent.ceiling) {

@@ -32,6 +32,8 @@ pub enum Unjudged {
     UnknownGrant,
     /// No room for another account.
     AccountsFull,
+    /// A key that is too long to be kept.
+    LongKey,
 }
 
 impl Unjudged {
@@ -41,6 +43,7 @@ impl Unjudged {
             Unjudged::Flawed(Flaw::BadAmount) => "bad-amount",
             Unjudged::UnknownGrant => "unknown-grant",
             Unjudged::AccountsFull => "accounts-full",
+            Unjudged::LongKey => "long-key",
         }
     }
 }
@@ -79,6 +82,7 @@ impl Judge {
             Err(SpendError::Full { .. } | SpendError::Store(_)) => {
                 Ok(Outcome::Unjudged(Unjudged::AccountsFull))
             }
+            Err(SpendError::TooLong { .. }) => Ok(Outcome::Unjudged(Unjudged::LongKey)),
             Err(error) => Err(Failure::Run(format!("cannot decide an event: {error}"))),
         }
     }
