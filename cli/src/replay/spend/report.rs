@@ -70,7 +70,7 @@ impl Report<'_> {
         };
         json!({
             "policy": policy, "input": input, "currency": unit.currency(), "decimals": unit.decimals(),
-            "total": counts(&tally.total), "hours": hours, "limits": limits, "unjudged": unjudged,
+            "total": counts(&tally.total), "hours": hours, "later": counts(&tally.later), "limits": limits, "unjudged": unjudged,
             "top_reduced": who(tally.reduced_most(SHOWN)), "top_blocked": who(tally.blocked_most(SHOWN)),
             "backward_steps": self.backward_steps, "clamped_events": self.clamped, "bad_lines": self.bad_lines,
             "trace_ns": self.trace_ns, "events_per_second": self.events_per_second,
@@ -119,10 +119,12 @@ impl fmt::Display for Report<'_> {
         if !tally.hours.is_empty() {
             writeln!(f, "\nhour by hour")?;
             let head = ["from", "events", "full", "reduced", "blocked", "cost", "tokens"].map(str::to_owned);
-            let hours = tally.hours.iter().map(|(at, hour)| {
+            let hours = tally.hours.iter().map(|(at, hour)| (show_time(*at), hour));
+            let later = (tally.later.events() > 0).then(|| ("later".to_owned(), &tally.later));
+            let hours = hours.chain(later).map(|(from, hour)| {
                 let counts = [hour.events(), hour.full, hour.reduced, hour.blocked].map(grouped);
                 let [events, full, reduced, blocked] = counts;
-                [show_time(*at), events, full, reduced, blocked, money(unit, hour.cost), grouped(hour.tokens)]
+                [from, events, full, reduced, blocked, money(unit, hour.cost), grouped(hour.tokens)]
             });
             let rows: Vec<_> = std::iter::once(head).chain(hours).collect();
             write_rows(f, &[Left, Right, Right, Right, Right, Right, Right], &rows)?;

@@ -1,5 +1,4 @@
-//! Counts of outcomes, hour by hour, by limit and by whose it was: in memory that the trace's length does not change, but for
-//! its hours.
+//! Counts of outcomes, hour by hour, by limit and by whose it was: in memory that the trace's length does not change.
 
 use super::judge::{Outcome, Unjudged};
 use crate::summary::SpaceSaving;
@@ -7,6 +6,8 @@ use std::collections::BTreeMap;
 use tollgate::spend::{Dimension, Millis, Reason, Tier};
 
 const HOUR: Millis = 3_600_000;
+/// Hours that are told one by one: more than seven years of them. What comes after them is told together.
+pub const HOURS: usize = 65_536;
 /// A key that was reduced or refused more often than one in so many times is listed.
 const COUNTERS: usize = 1_024;
 
@@ -63,6 +64,8 @@ pub struct Tally {
     pub total: Counts,
     /// By the hour's beginning.
     pub hours: BTreeMap<Millis, Counts>,
+    /// After all hours that are told one by one.
+    pub later: Counts,
     pub limits: BTreeMap<LimitName, BTreeMap<Effect, u64>>,
     pub unjudged: BTreeMap<Unjudged, u64>,
     reduced: SpaceSaving,
@@ -84,6 +87,7 @@ impl Default for Tally {
         Self {
             total: Counts::default(),
             hours: BTreeMap::new(),
+            later: Counts::default(),
             limits: BTreeMap::new(),
             unjudged: BTreeMap::new(),
             reduced: SpaceSaving::new(COUNTERS),
@@ -95,7 +99,12 @@ impl Default for Tally {
 impl Tally {
     pub fn count(&mut self, at: Millis, outcome: &Outcome) {
         self.total.add(outcome);
-        self.hours.entry(at - at % HOUR).or_default().add(outcome);
+        let (hour, room) = (at - at % HOUR, self.hours.len() < HOURS);
+        match self.hours.get_mut(&hour) {
+            Some(counts) => counts.add(outcome),
+            None if room => self.hours.entry(hour).or_default().add(outcome),
+            None => self.later.add(outcome),
+        }
         match outcome {
             Outcome::Passed { tier: Tier::Reduced, set_by: Some(cause), .. } => {
                 let limit = (cause.scope.clone(), cause.dimension, cause.window.clone());
@@ -160,6 +169,17 @@ fn often(counted: &SpaceSaving, most: usize) -> Vec<Often> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hours_beyond_those_that_are_told_are_told_together() {
+        let mut tally = Tally::default();
+        let outcome = Outcome::Unjudged(Unjudged::AccountsFull);
+        for hour in 0..HOURS as Millis + 3 {
+            tally.count(hour * HOUR, &outcome);
+        }
+        tally.count(5, &outcome);
+        assert_eq!((tally.hours.len(), tally.hours[&0].unjudged, tally.later.unjudged), (HOURS, 2, 3));
+    }
 
     #[test]
     fn scopes_and_keys_are_told_apart_and_read_back() {
