@@ -33,7 +33,7 @@ impl Goal {
 /// All of them.
 pub fn goals(sizes: &Sizes) -> Vec<Goal> {
     use Bound::{AtLeast, AtMost};
-    use Workload::{Agent, Atomic, Churn, Effect, Floor, Full, Hot, Pair, Series, Single};
+    use Workload::{Agent, Atomic, Budget, Churn, Effect, Floor, Full, Hot, Pair, Series, Single};
     let [small, middle, large] = sizes.full;
     let at = |buckets| full::name("tollgate-coarse", buckets);
     let (small, middle, large, swept) =
@@ -62,6 +62,7 @@ pub fn goals(sizes: &Sizes) -> Vec<Goal> {
         goal(Atomic, 1, ours, &["series-coarse"], AtMost, 1.3),
         goal(Effect, 1, ours, &["limiter-coarse"], AtMost, 5.0),
         goal(Effect, 1, "journal-coarse", &[ours], AtMost, 10.0),
+        goal(Budget, 1, "tollgate", &["mutex"], AtMost, 100.0),
         goal(Full, 1, &middle, &[&swept], AtLeast, 1_000.0),
         goal(Full, 1, &large, &[&small], AtMost, 1.5),
         goal(Churn, 1, ours, &["baseline-std"], AtLeast, 5.0).short(1.2),
