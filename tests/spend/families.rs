@@ -148,3 +148,12 @@ fn a_total_of_money_without_a_ceiling_is_refused_at_load() {
     assert!(error.to_string().contains("nothing could be held"), "{error}");
     Spend::open(money(1_000).family(Family::new("root").calls(100))).unwrap();
 }
+
+#[test]
+fn the_least_that_a_caller_takes_is_no_way_around_the_ceiling() {
+    let policy =
+        shared([Limit::calls(1_000, Window::Lifetime)]).family(Family::new("root").cost(1_000).ceiling(10));
+    let spend = open(policy, &ManualWallClock::at(START));
+    let refused = refusal(spend.hold_up_to(&Call::new().grant("root"), &cost(100), &cost(900)));
+    assert_eq!((refused.reason, refused.limit), (Reason::Ceiling, 10));
+}

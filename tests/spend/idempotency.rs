@@ -166,3 +166,14 @@ fn an_expired_hold_that_cannot_be_settled_takes_no_place_among_the_open_ones() {
     assert_eq!(spend.open_holds(), 0);
     assert!(spend.settle(&name, &cost(10)).unwrap().late);
 }
+
+#[test]
+fn a_call_that_was_refused_has_no_hold_to_settle_and_stays_refused() {
+    let spend = open(money(100), &ManualWallClock::at(START));
+    let call = Call::new().id("request-1");
+    let first = refusal(spend.hold(&call, &cost(101)));
+    spend.settle(&HoldRef::new("request-1", 0), &cost(1)).unwrap_err();
+    spend.resume(&HoldRef::new("request-1", 0)).unwrap_err();
+    assert_eq!(spend.open_holds(), 0);
+    assert_eq!(refusal(spend.hold(&call, &cost(101))), first);
+}

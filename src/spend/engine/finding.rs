@@ -4,6 +4,7 @@ use super::Engine;
 use super::holds::{Cell, Live};
 use crate::spend::error::SpendError;
 use crate::spend::hold::HoldRef;
+use crate::spend::record::Phase;
 use std::sync::Arc;
 
 impl Engine {
@@ -31,9 +32,15 @@ impl Engine {
                 _ => continue,
             }
             let found = match self.group.store().hold(&name.id) {
-                Ok(Some(state)) if state.generation == name.generation => self
-                    .accounts(&state.path)
-                    .map(|accounts| Live { handles: 0, detached: true, ..Live::new(state, accounts) }),
+                Ok(Some(state))
+                    if state.generation == name.generation && !matches!(state.phase, Phase::Denied(_)) =>
+                {
+                    self.accounts(&state.path).map(|accounts| Live {
+                        handles: 0,
+                        detached: true,
+                        ..Live::new(state, accounts)
+                    })
+                }
                 Ok(_) => Err(name.unknown()),
                 Err(error) => Err(error.into()),
             };

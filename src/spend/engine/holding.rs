@@ -57,6 +57,9 @@ impl Engine {
                 Asked { most, least }
             }
         };
+        if let Some(ceiling) = ceiling.filter(|&ceiling| asked.least[Dimension::Cost] > ceiling) {
+            over_ceiling = Some(ceiling);
+        }
         self.sweep();
 
         let Some(id) = &call.id else {
