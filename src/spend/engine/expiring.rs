@@ -2,6 +2,7 @@
 
 use super::holds::Cell;
 use super::{Engine, record};
+use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
 use crate::spend::hold::HoldRef;
 use crate::spend::record::{Kind, Phase};
@@ -89,7 +90,10 @@ impl Engine {
             (last && open && !live.detached, last && live.state.phase == Phase::Expired)
         };
         if release {
-            if let Err(error) = self.release(cell, name, "") {
+            if let Err(error) = self.release_unowned(cell, name) {
+                if matches!(error, SpendError::NoHold { .. }) {
+                    return; // somebody else has it now
+                }
                 tracing::error!(target: "tollgate::spend", id = name.id, %error, "a dropped hold stays set aside until it expires");
             }
         } else if forget {

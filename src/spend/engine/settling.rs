@@ -39,21 +39,29 @@ impl Engine {
         stated: Option<Quantities>,
         note: &str,
     ) -> Result<Settlement, SpendError> {
-        self.telling(|events| self.finish_telling(cell, name, stated, note, events))
+        self.telling(|events| self.finish_telling(cell, name, (stated, note), false, events))
+    }
+
+    /// Releases what nobody has a handle of any more; not known, if somebody got one meanwhile.
+    pub(crate) fn release_unowned(&self, cell: &Arc<Cell>, name: &HoldRef) -> Result<Settlement, SpendError> {
+        self.telling(|events| self.finish_telling(cell, name, (None, ""), true, events))
     }
 
     fn finish_telling(
         &self,
         cell: &Arc<Cell>,
         name: &HoldRef,
-        stated: Option<Quantities>,
-        note: &str,
+        (stated, note): (Option<Quantities>, &str),
+        unowned: bool,
         events: &mut Vec<SpendEvent>,
     ) -> Result<Settlement, SpendError> {
         short("a note", note)?;
         self.sweep();
         let mut guard = cell.lock();
         let live = guard.as_mut().ok_or_else(|| name.unknown())?;
+        if unowned && (live.handles > 0 || live.detached) {
+            return Err(name.unknown());
+        }
         match (&live.state.phase, stated) {
             (Phase::Settled(known), Some(stated)) if known.stated == stated => return Ok(*known),
             (Phase::Settled(known), Some(_)) => {
