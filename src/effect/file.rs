@@ -21,11 +21,10 @@
 //! Nothing unknown is ever skipped: a key that means nothing is an error, and says what could have been meant.
 
 pub use crate::file::{Found, PolicyFileError};
-#[doc(hidden)] // where they were
-pub use crate::{duration, file::section};
 
 use super::{AllowedHours, Day, EffectPolicy, EffectRule, HoursError, OnExhausted, QuotaRule};
-use section::{File, Section};
+use crate::duration;
+use crate::file::section::{File, Section};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use toml::Spanned;

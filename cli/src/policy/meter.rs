@@ -11,8 +11,8 @@
 //! ```
 //! A dimension that is left out is the event's field of that name, and nothing where an event has none.
 
-use tollgate::effect::file::section::{Section, whole};
-use tollgate::effect::file::{Found, PolicyFileError as Mistake};
+use tollgate::file::section::{Section, whole};
+use tollgate::file::{Found, PolicyFileError as Mistake};
 use tollgate::spend::{DIMENSIONS, Dimension, MoneyUnit};
 use toml::de::DeValue;
 

@@ -6,8 +6,8 @@ mod quotas;
 
 pub use meter::{Meter, Metered};
 pub use quotas::Shift;
-pub use tollgate::effect::file::duration;
-pub use tollgate::effect::file::section::{Places, closest};
+pub use tollgate::duration;
+pub use tollgate::file::section::{Places, closest};
 
 use crate::failure::Failure;
 use std::path::Path;

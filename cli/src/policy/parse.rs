@@ -4,8 +4,8 @@ use super::{Amount, Cost, GuardSection, LimitRule, Meter, Pipeline, Policy, name
 use crate::failure::Failure;
 use std::collections::BTreeMap;
 use tollgate::effect::EffectPolicy;
-use tollgate::effect::file::section::{File, Section, whole};
-use tollgate::effect::file::{Found, PolicyFileError as Mistake};
+use tollgate::file::section::{File, Section, whole};
+use tollgate::file::{Found, PolicyFileError as Mistake};
 use tollgate::guard::{AgentVelocityConfig, MemoryBudgetConfig, Refill, VelocityConfig};
 use tollgate::spend::SpendPolicy;
 use toml::de::DeValue;
