@@ -51,6 +51,7 @@ impl ManualWallClock {
 
     /// Sets it, forward or back.
     pub fn set(&self, millis: Millis) {
+        // Release: pairs with the acquire of whoever reads this time, so that what was done before it is seen.
         self.0.store(millis, Ordering::Release);
     }
 

@@ -256,3 +256,38 @@ fn accounts_that_come_and_go_never_admit_more_than_their_limit() {
         assert_eq!(spent, 90, "by user {key}");
     }
 }
+
+type Interruption = Box<dyn FnOnce() + Send>;
+
+/// A clock that does something once, when it is next asked.
+#[derive(Clone)]
+struct Interrupted(ManualWallClock, Arc<Mutex<Option<Interruption>>>);
+
+impl WallClock for Interrupted {
+    fn unix_millis(&self) -> Millis {
+        let interruption = self.1.lock().unwrap().take();
+        if let Some(interrupt) = interruption {
+            interrupt();
+        }
+        self.0.unix_millis()
+    }
+}
+
+#[test]
+fn a_hold_that_somebody_finds_again_while_its_last_handle_is_dropped_is_theirs() {
+    let clock = Interrupted(ManualWallClock::at(START), Arc::default());
+    let spend = Spend::builder(money(100)).clock(clock.clone()).open().unwrap();
+    let call = Call::new().id("request-1");
+    let first = spend.hold(&call, &cost(10)).unwrap();
+    let found: Arc<Mutex<Option<Hold>>> = Arc::default();
+    {
+        let (spend, found) = (spend.clone(), Arc::clone(&found));
+        let again = move || *found.lock().unwrap() = Some(spend.hold(&call, &cost(10)).unwrap());
+        *clock.1.lock().unwrap() = Some(Box::new(again));
+    }
+    drop(first); // the clock is asked between the count of handles and the release
+    let again = found.lock().unwrap().take().unwrap();
+    assert!(again.is_replayed());
+    again.settle(&cost(10)).unwrap();
+    assert_eq!(used(&spend, "all", "", 0), (10, 0));
+}

@@ -22,7 +22,7 @@ pub(crate) struct Front {
     pub(crate) gauges: Gauges,
     /// The limits' amounts where they are the account's own, as a family's.
     pub(crate) amounts: Option<Box<[u64]>>,
-    /// What open holds have set aside: for people to read. It follows the gauges, and never decides.
+    /// What open holds have set aside: for people to read. It follows the gauges, and never decides; so Relaxed will do.
     held: [AtomicU64; 5],
     tier: AtomicU8,
 }
@@ -54,7 +54,7 @@ impl Front {
 
     /// Notes the tier, and returns the one before it.
     pub(crate) fn enter(&self, tier: Tier) -> Tier {
-        // Read first: it seldom changes, and every call comes by.
+        // Read first: it seldom changes, and every call comes by. Relaxed: it orders nothing, and is only told.
         let before = self.tier.load(Ordering::Relaxed);
         let before =
             if before == tier as u8 { before } else { self.tier.swap(tier as u8, Ordering::Relaxed) };
@@ -80,6 +80,7 @@ struct Shard {
 pub(crate) struct Accounts {
     shards: Box<[RwLock<Shard>]>,
     hasher: ahash::RandomState,
+    /// Relaxed: it is a budget; accounts themselves are handed over by their shard's lock.
     count: AtomicUsize,
     cap: usize,
 }

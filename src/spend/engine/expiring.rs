@@ -2,7 +2,6 @@
 
 use super::holds::Cell;
 use super::{Engine, record};
-use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
 use crate::spend::hold::HoldRef;
 use crate::spend::record::{Kind, Phase};
@@ -91,9 +90,6 @@ impl Engine {
         };
         if release {
             if let Err(error) = self.release_unowned(cell, name) {
-                if matches!(error, SpendError::NoHold { .. }) {
-                    return; // somebody else has it now
-                }
                 tracing::error!(target: "tollgate::spend", id = name.id, %error, "a dropped hold stays set aside until it expires");
             }
         } else if forget {

@@ -34,15 +34,12 @@ impl Engine {
         let currency = self.limits.policy().unit.currency();
         let mut most = estimate.checked(currency)?;
         let (path, ceiling) = self.path(call)?;
-        let mut over_ceiling = None;
         if let Some(ceiling) = ceiling {
             if !estimate.states_cost() {
                 most[Dimension::Cost] = ceiling;
             }
             if least.is_some() {
                 most[Dimension::Cost] = most[Dimension::Cost].min(ceiling);
-            } else if most[Dimension::Cost] > ceiling {
-                over_ceiling = Some(ceiling);
             }
         }
         let asked = match least {
@@ -57,13 +54,11 @@ impl Engine {
                 Asked { most, least }
             }
         };
-        if let Some(ceiling) = ceiling.filter(|&ceiling| asked.least[Dimension::Cost] > ceiling) {
-            over_ceiling = Some(ceiling);
-        }
+        let over_ceiling = ceiling.filter(|&ceiling| asked.least[Dimension::Cost] > ceiling);
         self.sweep();
 
         let Some(id) = &call.id else {
-            let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+            let generation = self.next_generation();
             let id = format!("{:016x}-{generation}", self.token);
             let cell = Arc::new(Cell::default());
             let mut live = cell.lock();
@@ -117,13 +112,18 @@ impl Engine {
         Ok((cell, Named { name, replayed }))
     }
 
-    pub(crate) fn claim(&self, id: &str, cell: &Arc<Cell>) -> Result<Result<(), Arc<Cell>>, SpendError> {
+    fn next_generation(&self) -> u64 {
+        // Relaxed: only that no two are the same.
+        self.generation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn claim(&self, id: &str, cell: &Arc<Cell>) -> Result<Result<(), Arc<Cell>>, SpendError> {
         self.holds.claim(id, cell, false).ok_or(SpendError::Full { what: "hold", cap: self.holds.cap() })
     }
 
     /// The hold that the store has under `id`, or a new one.
     #[allow(clippy::too_many_arguments, reason = "all of one hold")]
-    pub(crate) fn find_or_make(
+    fn find_or_make(
         &self,
         call: &Call,
         id: &str,
@@ -141,13 +141,13 @@ impl Engine {
             let accounts = self.accounts(&state.path)?;
             return Ok((Live::new(state, accounts), true));
         }
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        let generation = self.next_generation();
         self.make(id, call.id.as_deref(), generation, input, path, asked, over_ceiling, events)
             .map(|live| (live, false))
     }
 
     #[allow(clippy::too_many_arguments, reason = "all of one new hold")]
-    pub(crate) fn make(
+    fn make(
         &self,
         id: &str,
         named: Option<&str>,
@@ -220,7 +220,7 @@ impl Engine {
         self.give_back(accounts, &[(at, *amounts)]);
     }
 
-    pub(crate) fn above_ceiling(&self, path: &[Account], asked: &Asked, ceiling: u64) -> Box<Refusal> {
+    fn above_ceiling(&self, path: &[Account], asked: &Asked, ceiling: u64) -> Box<Refusal> {
         let family = path.last().map_or_else(String::new, |account| account.key.clone());
         Box::new(Refusal {
             scope: FAMILY.to_owned(),

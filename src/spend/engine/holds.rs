@@ -76,6 +76,7 @@ type Shard = Mutex<HashMap<String, Arc<Cell>, ahash::RandomState>>;
 pub(crate) struct Holds {
     shards: Box<[Shard]>,
     hasher: ahash::RandomState,
+    /// Relaxed: it is a budget; holds themselves are handed over by their shard's lock.
     count: AtomicUsize,
     cap: usize,
     /// When each expires at the earliest: ids by deadline and generation.
@@ -148,7 +149,7 @@ impl Holds {
     /// Does not look at the hold of that generation at `deadline`.
     pub(crate) fn ended(&self, deadline: Millis, generation: u64) {
         let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
-        // `next` may now be too early, which costs the next caller a look.
+        // `next` may be too early then, which costs the next caller a look.
         deadlines.remove(&(deadline, generation));
     }
 

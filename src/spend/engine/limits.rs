@@ -20,7 +20,7 @@ static LIFETIME: Window = Window::Lifetime;
 #[derive(Debug)]
 pub(crate) struct Limits {
     policy: SpendPolicy,
-    /// Amounts, since they may change while calls are judged.
+    /// Amounts, since they may change while calls are judged. Relaxed: a call that overlaps a change is judged by either.
     amounts: Vec<Vec<AtomicU64>>,
 }
 

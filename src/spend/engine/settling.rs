@@ -32,26 +32,30 @@ impl Engine {
     }
 
     /// Settles with what was `stated`, or releases.
-    pub(crate) fn finish(
+    fn finish(
         &self,
         cell: &Arc<Cell>,
         name: &HoldRef,
         stated: Option<Quantities>,
         note: &str,
     ) -> Result<Settlement, SpendError> {
-        self.telling(|events| self.finish_telling(cell, name, (stated, note), false, events))
+        self.telling(|events| self.finish_telling(cell, name, stated, note, false, events))
     }
 
-    /// Releases what nobody has a handle of any more; not known, if somebody got one meanwhile.
-    pub(crate) fn release_unowned(&self, cell: &Arc<Cell>, name: &HoldRef) -> Result<Settlement, SpendError> {
-        self.telling(|events| self.finish_telling(cell, name, (None, ""), true, events))
+    /// Releases what nobody has a handle of any more. Nothing happens if somebody got one meanwhile.
+    pub(crate) fn release_unowned(&self, cell: &Arc<Cell>, name: &HoldRef) -> Result<(), SpendError> {
+        match self.telling(|events| self.finish_telling(cell, name, None, "", true, events)) {
+            Ok(_) | Err(SpendError::NoHold { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn finish_telling(
         &self,
         cell: &Arc<Cell>,
         name: &HoldRef,
-        (stated, note): (Option<Quantities>, &str),
+        stated: Option<Quantities>,
+        note: &str,
         unowned: bool,
         events: &mut Vec<SpendEvent>,
     ) -> Result<Settlement, SpendError> {

@@ -203,12 +203,8 @@ fn child_with_an_engine() {
 
 #[test]
 fn an_engine_killed_at_any_point_goes_on_with_the_same_calls_to_the_same_end() {
-    let (undisturbed, clock) = {
-        let (folder, path) = place();
-        let (spend, clock) = engine(SqliteStore::at(&path).unwrap());
-        drop(folder.keep());
-        (spend, clock)
-    };
+    let (_folder, path) = place();
+    let (undisturbed, clock) = engine(SqliteStore::at(&path).unwrap());
     let mut expected = Vec::new();
     calls(&undisturbed, &clock, |what, answer| expected.push(format!("{what}: {answer}")));
     for point in 1.. {
