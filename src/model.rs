@@ -1,7 +1,7 @@
 //! What models of the real code need beyond the public interface. Exists under `--cfg tollgate_loom` and
 //! `--cfg tollgate_shuttle` only.
 
-use crate::gauge::{Gauges, Posting, Start, Takes, post};
+use crate::gauge::{Gauge, Gauges, Posting, Start, Takes, post};
 use crate::key::Key;
 use crate::limiter::{InFlight, LimitSet, Limiter, Pools};
 use crate::plan::Plan;
@@ -178,6 +178,9 @@ pub struct Meters<C> {
 }
 
 impl<C: Clock> Meters<C> {
+    /// The most that a gauge counts.
+    pub const COUNTED: u64 = Gauge::MOST;
+
     /// `count` gauges that hold up to `most` in the current slot and `reach` before it.
     pub fn new(count: usize, reach: u32, most: u64, clock: C) -> Self {
         let gauges = Gauges::new((0..count).map(|_| Start { reach, slot: 0, used: Vec::new() }));

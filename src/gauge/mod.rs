@@ -14,6 +14,9 @@
 //! too, and every change of a word its version. So a total that did not change vouches for the whole ring, and words
 //! never repeat, which the commit asks for.
 //!
+//! A word counts up to [`COUNTABLE`]. One that is there is *pinned*: more was used than it can say, so nothing that is given
+//! back lowers it. It goes when its slot lapses; a total is what the ring adds up to then.
+//!
 //! Judging and changing several gauges is one step to everybody else: words first, then the clock, then the judgement, then
 //! the commit of all words; a refusal rests on words that were seen unchanged afterwards.
 
@@ -27,9 +30,7 @@ use crate::table::draw::Backoff;
 use crossbeam_epoch as epoch;
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
-#[cfg(feature = "spend")]
-pub(crate) use word::COUNTABLE;
-use word::MeterWord;
+use word::{COUNTABLE, MeterWord};
 
 /// Gauges are changed a few at a time.
 const FEW: usize = 8;
@@ -58,14 +59,29 @@ impl Start {
     fn words(&self) -> impl Iterator<Item = MeterWord> {
         let newest = self.used.iter().map(|&(slot, _)| slot).fold(self.slot, u32::max);
         let counting = self.used.iter().filter(|&&(slot, _)| newest - slot <= self.reach);
-        let sum = counting.clone().fold(0_u64, |sum, &(_, amount)| sum.saturating_add(amount));
+        let sum = add_up(counting.clone().map(|&(_, amount)| amount));
         let places = if self.reach == 0 { 0 } else { self.reach as usize + 1 };
         let mut ring = vec![MeterWord::new(0, 0); places];
         for &(slot, amount) in counting.filter(|_| places > 0) {
-            ring[slot as usize % places] = MeterWord::new(amount, slot);
+            ring[slot as usize % places] = MeterWord::new(amount.min(COUNTABLE), slot);
         }
         std::iter::once(MeterWord::new(sum, newest)).chain(ring)
     }
+}
+
+/// What amounts add up to, as far as a word counts.
+fn add_up(amounts: impl Iterator<Item = u64>) -> u64 {
+    amounts.fold(0, |sum: u64, amount| sum.saturating_add(amount)).min(COUNTABLE)
+}
+
+/// What these give back.
+fn sum<'a>(give: impl Iterator<Item = &'a (u32, u64)>) -> u64 {
+    give.fold(0, |sum, &(_, amount)| sum.saturating_add(amount))
+}
+
+/// What is left of a word's amount when some of it is given back.
+fn less(used: u64, back: u64) -> u64 {
+    if used == COUNTABLE && !seeded_bug!("pin-lowered") { COUNTABLE } else { used.saturating_sub(back) }
 }
 
 impl Gauge<'_> {
@@ -76,10 +92,14 @@ impl Gauge<'_> {
         if self.reach() > 0 {
             let counts =
                 |word: &MeterWord| word.slot() <= total.slot() && total.slot() - word.slot() <= self.reach();
-            let sum: u64 = self.ring.iter().map(settled).filter(counts).map(|word| word.used()).sum();
+            let sum = add_up(self.ring.iter().map(settled).filter(counts).map(|word| word.used()));
             assert_eq!(total.used(), sum, "the total and the ring's sum in slot {}", total.slot());
         }
     }
+
+    /// The most that it counts.
+    #[cfg(any(tollgate_loom, tollgate_shuttle))]
+    pub(crate) const MOST: u64 = COUNTABLE;
 
     fn reach(&self) -> u32 {
         (self.ring.len() as u32).saturating_sub(1)
@@ -89,14 +109,18 @@ impl Gauge<'_> {
         slot as usize % self.ring.len()
     }
 
-    /// What of `total` still counts in `slot`, which is not earlier.
-    fn counting(&self, total: MeterWord, slot: u32) -> u64 {
+    /// What of `total` still counts in `slot`, which is not earlier, without what is given back.
+    fn counting(&self, total: MeterWord, slot: u32, give: &[(u32, u64)]) -> u64 {
         let past = slot - total.slot();
-        if past == 0 || seeded_bug!("lapse-ignored") {
-            return total.used();
-        }
-        if past > self.reach() {
+        if past > self.reach() && !seeded_bug!("lapse-ignored") {
             return 0;
+        }
+        if total.used() == COUNTABLE && !self.ring.is_empty() && !seeded_bug!("pin-subtracted") {
+            return self.added_up(slot, give);
+        }
+        let back = sum(self.counted(give, slot));
+        if past == 0 || seeded_bug!("lapse-ignored") {
+            return less(total.used(), back);
         }
         let oldest = slot.saturating_sub(self.reach());
         let lapsed = self
@@ -104,14 +128,31 @@ impl Gauge<'_> {
             .iter()
             .map(settled)
             .filter(|word| word.slot() < oldest && word.slot() + self.reach() >= total.slot());
-        total.used().saturating_sub(lapsed.map(|word| word.used()).sum())
+        total.used().saturating_sub(lapsed.map(|word| word.used()).sum()).saturating_sub(back)
+    }
+
+    /// What the ring adds up to in `slot`: the total of one that is pinned says no more than that it is.
+    fn added_up(&self, slot: u32, give: &[(u32, u64)]) -> u64 {
+        let words = self.ring.iter().map(settled);
+        let words = words.filter(|word| word.slot() <= slot && slot - word.slot() <= self.reach());
+        add_up(words.map(|word| less(word.used(), sum(give.iter().filter(|&&(at, _)| at == word.slot())))))
+    }
+
+    /// What of `give` counts in `slot`.
+    fn counted<'a>(
+        &self,
+        give: &'a [(u32, u64)],
+        slot: u32,
+    ) -> impl Iterator<Item = &'a (u32, u64)> + Clone + use<'a> {
+        let reach = self.reach();
+        give.iter().filter(move |&&(taken, _)| taken <= slot && slot - taken <= reach)
     }
 
     /// The earliest slot after which at least `much` of what counts in `slot` has lapsed with it and the slots before it.
     #[cfg(feature = "spend")]
     fn frees(&self, total: MeterWord, slot: u32, much: u64) -> Option<u32> {
         if self.ring.is_empty() {
-            return (self.counting(total, slot) >= much).then_some(slot);
+            return (self.counting(total, slot, &[]) >= much).then_some(slot);
         }
         let mut slots: SmallVec<[(u32, u64); 64]> =
             self.ring.iter().map(settled).map(|word| (word.slot(), word.used())).collect();
@@ -233,7 +274,7 @@ pub(crate) fn post<'g, T, A, R>(
             .enumerate()
             .map(|(number, (&Posting { gauge, ref give }, &total))| {
                 let slot = slot_of(number, &time).max(total.slot());
-                let used = gauge.counting(total, slot).saturating_sub(returned(gauge, give, slot));
+                let used = gauge.counting(total, slot, give);
                 Seen { gauge, total, slot, used }
             })
             .collect();
@@ -253,14 +294,6 @@ pub(crate) fn post<'g, T, A, R>(
     }
 }
 
-/// What of `give` counts in `slot`.
-fn returned(gauge: Gauge<'_>, give: &[(u32, u64)], slot: u32) -> u64 {
-    give.iter()
-        .filter(|&&(taken, _)| taken <= slot && slot - taken <= gauge.reach())
-        .map(|&(_, amount)| amount)
-        .sum()
-}
-
 /// Is the total as it was seen, and so the ring?
 fn confirmed(seen: &Seen<'_>) -> bool {
     // The loads of the ring come before that of the total: if one of them read a later change, its release is seen here.
@@ -272,11 +305,11 @@ fn confirmed(seen: &Seen<'_>) -> bool {
 fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool {
     let mut changes: SmallVec<[(&AtomicBits, MeterWord, MeterWord); 2 * FEW]> = SmallVec::new();
     for ((&Posting { gauge, ref give }, seen), &take) in postings.iter().zip(seen).zip(takes) {
-        let back = returned(gauge, give, seen.slot);
-        if take == 0 && back == 0 {
+        let counted = gauge.counted(give, seen.slot);
+        if take == 0 && counted.clone().all(|&(_, amount)| amount == 0) {
             continue;
         }
-        let after = seen.used.saturating_add(take); // judgements keep to what is countable
+        let after = seen.used.saturating_add(take).min(COUNTABLE);
         let advanced = seen.total.changed(after, seen.slot);
         changes.push((gauge.total, seen.total, advanced));
         if gauge.ring.is_empty() || seeded_bug!("ring-forgotten") {
@@ -284,11 +317,9 @@ fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool 
         }
         let mut slots: SmallVec<[(u32, u64, u64); 4]> = SmallVec::new();
         slots.push((seen.slot, 0, take));
-        for &(slot, amount) in
-            give.iter().filter(|&&(slot, _)| slot <= seen.slot && seen.slot - slot <= gauge.reach())
-        {
+        for &(slot, amount) in counted {
             match slots.iter_mut().find(|(known, ..)| *known == slot) {
-                Some((_, back, _)) => *back += amount,
+                Some((_, back, _)) => *back = back.saturating_add(amount),
                 None => slots.push((slot, amount, 0)),
             }
         }
@@ -298,7 +329,7 @@ fn exchange(postings: &[Posting<'_>], seen: &[Seen<'_>], takes: &[u64]) -> bool 
             // A word of an earlier slot lapsed long ago, and its place is free. One of a later slot is of a later total: the
             // commit fails.
             let used = if word.slot() == slot || seeded_bug!("place-not-cleared") { word.used() } else { 0 };
-            let used = used.saturating_sub(back).saturating_add(take);
+            let used = less(used, back).saturating_add(take).min(COUNTABLE);
             changes.push((cell, word, word.changed(used, slot)));
         }
     }

@@ -26,9 +26,8 @@ use widths::{SLOT, USED, VERSION};
 const _: () = assert!(USED + VERSION + SLOT + FLAGS == WORD);
 const _: () = assert!(MARKER <= USED + VERSION, "a marker leaves the slot and the flags");
 
-/// The most that a gauge counts.
-#[cfg(feature = "spend")]
-pub(crate) const COUNTABLE: u64 = (1 << USED) - 1;
+/// The most that a word counts; of what is more it says so much.
+pub(super) const COUNTABLE: u64 = (1 << USED) - 1;
 
 const fn ones(bits: u32) -> Bits {
     (1 << bits) - 1

@@ -3,32 +3,33 @@
 use super::amount::{DIMENSIONS, Dimension, Quantities};
 use serde::{Deserialize, Serialize};
 
-/// What was set aside in one dimension, and what became of it. They balance when
+/// What was set aside in one dimension, and what became of it: in all, so it only grows. No number of operations of amounts up to
+/// [`MOST`](super::amount::MOST) fills 128 bits. They balance when
 /// `reserved + overrun = settled + released + expired + outstanding`, where what is outstanding is counted from the open
 /// holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Entry {
     /// Held before dispatch.
-    pub reserved: i64,
+    pub reserved: i128,
     /// Used beyond the hold.
-    pub overrun: i64,
+    pub overrun: i128,
     /// Really used.
-    pub settled: i64,
+    pub settled: i128,
     /// Given back.
-    pub released: i64,
+    pub released: i128,
     /// Of holds that outlived their time to live, and count as used.
-    pub expired: i64,
+    pub expired: i128,
 }
 
 impl Entry {
     /// What counts against limits: everything that was set aside or used, less what was given back.
-    pub fn used(&self) -> i64 {
-        self.reserved + self.overrun - self.released
+    pub fn used(&self) -> i128 {
+        self.reserved.saturating_add(self.overrun).saturating_sub(self.released)
     }
 
     /// What must still be out in open holds.
-    pub fn outstanding(&self) -> i64 {
-        self.reserved + self.overrun - self.settled - self.released - self.expired
+    pub fn outstanding(&self) -> i128 {
+        self.used().saturating_sub(self.settled).saturating_sub(self.expired)
     }
 
     /// Part by part; `None` where one overflows.
@@ -69,49 +70,52 @@ impl Books {
         *self == Self::default()
     }
 
-    /// Entry by entry; the dimension that overflows as the error.
+    /// Adds `other` entry by entry, or nothing of it.
     ///
     /// # Errors
     /// The dimension whose sums no longer fit.
-    pub fn checked_add(&self, other: &Self) -> Result<Self, Dimension> {
-        let mut sum = *self;
-        for dimension in DIMENSIONS {
-            let added = self.entry(dimension).checked_add(other.entry(dimension));
-            *sum.entry_mut(dimension) = added.ok_or(dimension)?;
+    pub fn add_books(&mut self, other: &Self) -> Result<(), Dimension> {
+        // Most moves are of one or two dimensions.
+        let moved = || other.iter().filter(|(_, entry)| **entry != Entry::default());
+        for (dimension, entry) in moved() {
+            self.entry(dimension).checked_add(entry).ok_or(dimension)?;
         }
-        Ok(sum)
+        for (dimension, entry) in moved() {
+            let sum = self.entry(dimension).checked_add(entry).ok_or(dimension)?;
+            *self.entry_mut(dimension) = sum;
+        }
+        Ok(())
     }
 
     /// What must still be out in open holds, by these books.
-    pub fn outstanding(&self) -> [i64; 5] {
+    pub fn outstanding(&self) -> [i128; 5] {
         self.0.map(|entry| entry.outstanding())
     }
 
     /// What undoes these.
     pub(crate) fn negated(&self) -> Self {
         Self(self.0.map(|entry| Entry {
-            reserved: -entry.reserved,
-            overrun: -entry.overrun,
-            settled: -entry.settled,
-            released: -entry.released,
-            expired: -entry.expired,
+            reserved: entry.reserved.saturating_neg(),
+            overrun: entry.overrun.saturating_neg(),
+            settled: entry.settled.saturating_neg(),
+            released: entry.released.saturating_neg(),
+            expired: entry.expired.saturating_neg(),
         }))
     }
 
     /// Adds `amounts` to one part of every entry: `books.add(&held, |entry| &mut entry.reserved)`.
-    pub(crate) fn add(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i64) {
+    pub(crate) fn add(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i128) {
         self.change(amounts, part, 1);
     }
 
     /// Takes `amounts` from one part of every entry.
-    pub(crate) fn take(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i64) {
+    pub(crate) fn take(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i128) {
         self.change(amounts, part, -1);
     }
 
-    fn change(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i64, sign: i64) {
+    fn change(&mut self, amounts: &Quantities, part: impl Fn(&mut Entry) -> &mut i128, sign: i128) {
         for (dimension, amount) in amounts.iter() {
-            // Amounts of one operation are sums of at most a few times 2^53.
-            *part(self.entry_mut(dimension)) += sign * i64::try_from(amount).unwrap_or(i64::MAX / 4);
+            *part(self.entry_mut(dimension)) += sign * i128::from(amount);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Call {
     }
 
     /// An id of its own. Asked again under it, the same call gets the same answer, and nothing is set aside twice; a different
-    /// call under it is a conflict. Without one every call is new.
+    /// call under it is a conflict. Without one every call is new, and an id is made that no caller can name.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self

@@ -67,7 +67,10 @@ impl WallClock for ManualWallClock {
     }
 }
 
-/// A clock that does not go back.
+/// The last instant there is: stores count signed milliseconds, and deadlines lie behind it.
+pub(crate) const END: Millis = i64::MAX as Millis;
+
+/// A clock that does not go back, and ends at [`END`].
 pub(crate) struct Forward {
     clock: Arc<dyn WallClock>,
     latest: AtomicU64,
@@ -76,12 +79,12 @@ pub(crate) struct Forward {
 impl Forward {
     /// Goes on from `latest`.
     pub(crate) fn new(clock: Arc<dyn WallClock>, latest: Millis) -> Self {
-        Self { clock, latest: AtomicU64::new(latest) }
+        Self { clock, latest: AtomicU64::new(latest.min(END)) }
     }
 
     /// The clock's time, or the latest that any thread saw whose work this one has seen.
     pub(crate) fn now(&self) -> Millis {
-        let now = self.clock.unix_millis();
+        let now = self.clock.unix_millis().min(END);
         // Relaxed: whoever saw a later time wrote it here before it released the word that this thread read before it asks.
         let latest = self.latest.load(Ordering::Relaxed);
         if now <= latest {

@@ -46,6 +46,16 @@ pub enum SpendError {
         /// The grant.
         grant: String,
     },
+    /// A grant too far from the policy.
+    #[error(
+        "more than {most} delegations lie between {grant:?} and the policy: delegate from a grant that is nearer"
+    )]
+    TooDeep {
+        /// The grant.
+        grant: String,
+        /// The most.
+        most: usize,
+    },
     /// A grant that cannot be delegated so.
     #[error("{grant:?} cannot be delegated: {why}")]
     Delegation {
@@ -53,6 +63,12 @@ pub enum SpendError {
         grant: String,
         /// Why.
         why: String,
+    },
+    /// An id of a call that looks like those which are made for calls without one.
+    #[error("{id:?} begins as the ids do that are made for calls without one: use an id of your own")]
+    Reserved {
+        /// The id.
+        id: String,
     },
     /// The same id with another input.
     #[error("{id:?} was asked before with another input: {what}; use an id of its own for every call")]

@@ -8,6 +8,7 @@
 //! on_expiry = "spent"           # or "released"
 //! account_cap = 65536
 //! hold_cap = 65536
+//! grant_cap = 1048576
 //! answers_for = "1d"
 //!
 //! [[spend.scope]]
@@ -160,6 +161,7 @@ impl<'a> Read<'a> {
             "on_expiry",
             "account_cap",
             "hold_cap",
+            "grant_cap",
             "answers_for",
             "scope",
             "tiers",
@@ -247,6 +249,9 @@ fn settings(spend: &Section<'_>) -> Result<SpendPolicy, PolicyFileError> {
     }
     if let Some(cap) = cap(spend, "hold_cap")? {
         policy = policy.hold_cap(cap);
+    }
+    if let Some(cap) = cap(spend, "grant_cap")? {
+        policy = policy.grant_cap(cap);
     }
     if let Some(time) = time(spend, "answers_for")? {
         policy = policy.answers_for(time);

@@ -8,6 +8,7 @@ use super::record::{HoldState, Phase, Settlement};
 use super::refusal::Decision;
 use super::spend::Spend;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A hold's name: what is needed to settle it later, or from another process that has the store. An id that was forgotten and
@@ -114,7 +115,8 @@ impl Hold {
     /// falls back on something dearer. Its time to live begins anew.
     ///
     /// # Errors
-    /// A limit without room; what was set aside before stays. A hold that is over or has expired; a store that fails.
+    /// A limit without room, or more in all than the ceiling of the call's grant; what was set aside before stays. A hold that is
+    /// over or has expired; a store that fails.
     pub fn extend(&self, more: &Amounts) -> Result<Decision, SpendError> {
         self.spend.0.extend(&self.cell, &self.named.name, more, None)
     }
@@ -176,6 +178,11 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.spend.0.dropped(&self.cell, &self.named.name);
+        // A destructor that panics while another panic unwinds ends the process.
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.spend.0.dropped(&self.cell, &self.named.name)));
+        if dropped.is_err() {
+            let id = &self.named.name.id;
+            tracing::error!(target: "tollgate::spend", id, "a clock, a store or a subscriber panicked while a hold was dropped");
+        }
     }
 }

@@ -4,20 +4,24 @@ use super::amount::Dimension;
 use super::books::Books;
 use super::engine::limits::FAMILY_LIMITS;
 use super::policy::{Grant, SpendPolicy, limit_id};
-use super::record::{Account, FAMILY, HoldState, Kind, Millis, Move, Phase, Record};
+use super::record::{Account, FAMILY, HoldState, Millis, Move, Phase, Record};
 use super::store::{AccountBooks, Opened, Store, StoreError, Usage};
 use super::window::Window;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most accounts that it keeps unless told otherwise.
 const ACCOUNT_CAP: usize = 1 << 20;
-/// The most holds that are open or remembered: newcomers beyond it are refused until answers are forgotten.
+/// The most holds that are open or remembered, unless told otherwise.
 const HOLD_CAP: usize = 1 << 22;
 
-/// Keeps budgets in memory. Clones share what they keep, so an engine can be opened again on it; the process's end loses it.
+/// Keeps budgets in memory. Clones share what they keep, so an engine can be opened again on it once the one before and its holds
+/// are gone; the process's end loses it.
 ///
-/// Four million holds are open or remembered at the most; newcomers beyond them are refused until answers are forgotten. It keeps totals, not a ledger: a policy with a window that was not counted before is refused where something was spent.
+/// Four million holds are open or remembered at the most, unless it is [told otherwise](Self::with_caps). Beyond them the oldest
+/// refusals are forgotten early, and newcomers are refused when there are none. It keeps totals, not a ledger: a policy with a
+/// window that was not counted before is refused where something was spent.
 ///
 /// ```
 /// use tollgate::spend::{MemoryStore, Spend, SpendPolicy, Scope, Limit, Window};
@@ -40,16 +44,31 @@ impl Default for MemoryStore {
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// Does an engine use it?
+    is_open: bool,
     policy: Option<SpendPolicy>,
     account_cap: usize,
-    scopes: HashMap<String, ScopeTotals>,
-    holds: HashMap<String, HoldState, ahash::RandomState>,
+    scopes: HashMap<String, ScopeTotals, ahash::RandomState>,
+    hold_cap: usize,
+    holds: HashMap<String, Remembered, ahash::RandomState>,
     /// Ended holds that are remembered, in the order in which they may be forgotten.
-    ended: VecDeque<(Millis, String, u64)>,
+    ended: Ends,
+    /// The same of calls that were refused. They make room for others: asked again, such a call is judged again.
+    denied: Ends,
     grants: HashMap<String, Grant>,
     next_generation: u64,
     latest: Millis,
 }
+
+/// A hold, and when it ended if it did: a hold that expired ends once more when it is settled late.
+#[derive(Debug)]
+struct Remembered {
+    state: HoldState,
+    ended: Millis,
+}
+
+/// Ids by when their hold ended, and its generation.
+type Ends = BTreeMap<(Millis, u64), String>;
 
 /// What is kept of one scope. One that the policy has no longer keeps its books, and has no limits.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +82,7 @@ struct ScopeTotals {
 struct Totals {
     books: Books,
     /// Of each limit of its scope: what was used in the slots that may still count.
-    used: Vec<BTreeMap<u32, i64>>,
+    used: Vec<BTreeMap<u32, i128>>,
 }
 
 impl MemoryStore {
@@ -74,7 +93,12 @@ impl MemoryStore {
 
     /// An empty one for up to `account_cap` accounts. Newcomers beyond it are refused.
     pub fn with_account_cap(account_cap: usize) -> Self {
-        Self { kept: Arc::new(Mutex::new(Kept { account_cap, ..Kept::default() })) }
+        Self::with_caps(account_cap, HOLD_CAP)
+    }
+
+    /// An empty one for up to `account_cap` accounts, and `hold_cap` holds that are open or remembered.
+    pub fn with_caps(account_cap: usize, hold_cap: usize) -> Self {
+        Self { kept: Arc::new(Mutex::new(Kept { account_cap, hold_cap, ..Kept::default() })) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -85,6 +109,10 @@ impl MemoryStore {
 
 fn is_over(hold: &HoldState) -> bool {
     !matches!(hold.phase, Phase::Open | Phase::Expired)
+}
+
+fn not_open() -> StoreError {
+    StoreError::Other("the store is not open: open it under a policy first".to_owned())
 }
 
 /// Is it open, or will somebody ask for it by its id?
@@ -104,7 +132,7 @@ fn limits(policy: &SpendPolicy, scope: &str) -> Vec<(Dimension, Window)> {
 impl Totals {
     /// Enters a change, or nothing of it.
     fn enter(&mut self, change: &Move, limits: &[(Dimension, Window)]) -> Result<(), Dimension> {
-        let books = self.books.checked_add(&change.books)?;
+        self.books.add_books(&change.books)?;
         self.used.resize_with(limits.len(), BTreeMap::new);
         for (used, (dimension, window)) in self.used.iter_mut().zip(limits) {
             // Each is at most what the books add up to, which fits.
@@ -114,7 +142,18 @@ impl Totals {
                 *slot = slot.saturating_add(delta);
             }
         }
-        self.books = books;
+        Ok(())
+    }
+
+    /// Enters what a record moves, or nothing of it.
+    fn enter_all(&mut self, record: &Record, limits: &[(Dimension, Window)]) -> Result<(), StoreError> {
+        for (entered, change) in record.moves.iter().enumerate() {
+            if let Err(dimension) = self.enter(change, limits) {
+                record.moves[..entered].iter().for_each(|change| self.take_back(change, limits));
+                return Err(StoreError::Other(format!("{dimension} adds up to more than can be counted")));
+            }
+        }
+        self.forget(record.at, limits);
         Ok(())
     }
 
@@ -141,7 +180,7 @@ impl Kept {
         &self,
         policy: &SpendPolicy,
         now: Millis,
-    ) -> Result<HashMap<String, ScopeTotals>, StoreError> {
+    ) -> Result<HashMap<String, ScopeTotals, ahash::RandomState>, StoreError> {
         let mut scopes = self.scopes.clone();
         for (scope, ScopeTotals { limits: old, accounts }) in &mut scopes {
             let new = limits(policy, scope);
@@ -190,27 +229,20 @@ impl Kept {
     }
 
     fn enter_into(&mut self, account: &Account, record: &Record) -> Result<(), StoreError> {
+        let known = self.scopes.get_mut(&account.scope);
+        if let Some(ScopeTotals { limits, accounts }) = known {
+            if let Some(totals) = accounts.get_mut(&account.key) {
+                return totals.enter_all(record, limits);
+            }
+        }
         let cap = self.account_cap;
-        let all = self.accounts();
-        let scope = self.scopes.entry(account.scope.clone()).or_default();
-        let ScopeTotals { limits, accounts } = scope;
-        if !accounts.contains_key(&account.key) {
-            if all >= cap {
-                return Err(StoreError::Full { what: "account", cap });
-            }
-            accounts.insert(account.key.clone(), Totals::default());
+        if self.accounts() >= cap {
+            return Err(StoreError::Full { what: "account", cap });
         }
-        let Some(totals) = accounts.get_mut(&account.key) else { return Ok(()) };
-        for (entered, change) in record.moves.iter().enumerate() {
-            if let Err(dimension) = totals.enter(change, limits) {
-                record.moves[..entered].iter().for_each(|change| totals.take_back(change, limits));
-                if totals.books.is_empty() {
-                    accounts.remove(&account.key);
-                }
-                return Err(StoreError::Other(format!("{dimension} adds up to more than can be counted")));
-            }
-        }
-        totals.forget(record.at, limits);
+        let ScopeTotals { limits, accounts } = self.scopes.entry(account.scope.clone()).or_default();
+        let mut totals = Totals::default();
+        totals.enter_all(record, limits)?;
+        accounts.insert(account.key.clone(), totals);
         Ok(())
     }
 
@@ -224,16 +256,62 @@ impl Kept {
         }
     }
 
-    fn forget_answers(&mut self, now: Millis) {
+    /// Oldest first.
+    fn open_holds(&self) -> Vec<HoldState> {
+        let states = self.holds.values().map(|known| &known.state);
+        let mut open: Vec<_> = states.filter(|hold| hold.phase == Phase::Open).cloned().collect();
+        open.sort_by_key(|hold| hold.generation);
+        open
+    }
+
+    /// Makes room for so many more holds, by refusals that are forgotten early.
+    fn make_room(&mut self, newcomers: usize) -> Result<(), StoreError> {
+        while self.holds.len() + newcomers > self.hold_cap {
+            let Some((_, oldest)) = self.denied.pop_first() else {
+                return Err(StoreError::Full { what: "hold or answer", cap: self.hold_cap });
+            };
+            self.holds.remove(&oldest);
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, record: &Record) {
+        let (hold, at) = (&record.hold, record.at);
+        self.latest = self.latest.max(at);
+        self.next_generation = self.next_generation.max(hold.generation.saturating_add(1));
+        let known = match is_kept(hold) {
+            true => self.holds.insert(hold.id.clone(), Remembered { state: hold.clone(), ended: at }),
+            false => self.holds.remove(&hold.id),
+        };
+        if let Some(Remembered { state, ended }) = known.filter(|known| known.state.phase != Phase::Open) {
+            // It ends once more: settled late, or charged.
+            self.ends(&state.phase).remove(&(ended, state.generation));
+        }
+        if is_kept(hold) && hold.phase != Phase::Open {
+            self.ends(&hold.phase).insert((at, hold.generation), hold.id.clone());
+        }
+    }
+
+    fn ends(&mut self, phase: &Phase) -> &mut Ends {
+        match phase {
+            Phase::Denied(_) => &mut self.denied,
+            _ => &mut self.ended,
+        }
+    }
+
+    /// Forgets up to `most` answers whose time is over, and as many refusals.
+    fn forget_answers(&mut self, now: Millis, most: usize) {
         let Some(policy) = &self.policy else { return };
-        while let Some((at, id, generation)) = self.ended.front() {
-            if at.saturating_add(policy.answers_for) > now {
-                break;
+        let over = |(at, _): &(Millis, u64)| at.saturating_add(policy.answers_for) <= now;
+        for ends in [&mut self.ended, &mut self.denied] {
+            for _ in 0..most {
+                if !ends.first_key_value().is_some_and(|(end, _)| over(end)) {
+                    break;
+                }
+                if let Some((_, id)) = ends.pop_first() {
+                    self.holds.remove(&id);
+                }
             }
-            if self.holds.get(id).is_some_and(|hold| hold.generation == *generation) {
-                self.holds.remove(id);
-            }
-            self.ended.pop_front();
         }
     }
 }
@@ -241,6 +319,12 @@ impl Kept {
 impl Store for MemoryStore {
     fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError> {
         let mut kept = self.kept();
+        if kept.is_open {
+            return Err(StoreError::InUse {
+                path: "the store in memory".to_owned(),
+                holder: Some(std::process::id()),
+            });
+        }
         let now = now.max(kept.latest);
         if let Some(known) = &kept.policy {
             if !known.same_unit(policy) {
@@ -252,11 +336,13 @@ impl Store for MemoryStore {
         }
         kept.scopes = kept.counted_by(policy, now)?;
         kept.policy = Some(policy.clone());
-        kept.forget_answers(now);
-        let mut holds: Vec<_> =
-            kept.holds.values().filter(|hold| hold.phase == Phase::Open).cloned().collect();
-        holds.sort_by_key(|hold| hold.generation);
-        Ok(Opened { holds, next_generation: kept.next_generation, latest: kept.latest })
+        kept.is_open = true;
+        kept.forget_answers(now, usize::MAX);
+        Ok(Opened { holds: kept.open_holds(), next_generation: kept.next_generation, latest: kept.latest })
+    }
+
+    fn close(&self) {
+        self.kept().is_open = false;
     }
 
     fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
@@ -275,7 +361,7 @@ impl Store for MemoryStore {
         let mut kept = self.kept();
         let kept = &mut *kept;
         if kept.policy.is_none() {
-            return Err(StoreError::Other("the store was not opened".into()));
+            return Err(not_open());
         }
         for (entered, record) in records.iter().enumerate() {
             if let Err(error) = kept.enter(record) {
@@ -285,30 +371,19 @@ impl Store for MemoryStore {
                 return Err(error);
             }
         }
-        let remembered =
-            |record: &&Record| is_kept(&record.hold) && !kept.holds.contains_key(&record.hold.id);
-        if kept.holds.len() + records.iter().filter(remembered).count() > HOLD_CAP {
+        let newcomer = |record: &&Record| is_kept(&record.hold) && !kept.holds.contains_key(&record.hold.id);
+        let newcomers = records.iter().filter(newcomer).count();
+        if let Err(full) = kept.make_room(newcomers) {
             for record in records.iter().rev() {
                 record.path.iter().for_each(|account| kept.take_back(account, record));
             }
-            return Err(StoreError::Full { what: "hold or answer", cap: HOLD_CAP });
+            return Err(full);
         }
         // Nothing fails from here on.
-        for record in records {
-            let hold = &record.hold;
-            kept.latest = kept.latest.max(record.at);
-            kept.next_generation = kept.next_generation.max(hold.generation.saturating_add(1));
-            if !is_kept(hold) {
-                kept.holds.remove(&hold.id);
-                continue;
-            }
-            if is_over(hold) || record.kind == Kind::Expire {
-                kept.ended.push_back((record.at, hold.id.clone(), hold.generation));
-            }
-            kept.holds.insert(hold.id.clone(), hold.clone());
-        }
+        records.iter().for_each(|record| kept.remember(record));
         if let Some(latest) = records.last().map(|record| record.at) {
-            kept.forget_answers(latest);
+            // At least as fast as they come in.
+            kept.forget_answers(latest, 2 * records.len() + 16);
         }
         Ok(())
     }
@@ -321,14 +396,14 @@ impl Store for MemoryStore {
         for (limit, (used, (_, window))) in totals.used.iter().zip(&scope.limits).enumerate() {
             let oldest = window.slot(at).saturating_sub(window.reach());
             for (&slot, &used) in used.range(oldest..).filter(|&(_, &used)| used > 0) {
-                usage.push(Usage { limit, slot, used: used.unsigned_abs() });
+                usage.push(Usage { limit, slot, used: u64::try_from(used).unwrap_or(u64::MAX) });
             }
         }
         Ok(usage)
     }
 
     fn hold(&self, id: &str) -> Result<Option<HoldState>, StoreError> {
-        Ok(self.kept().holds.get(id).cloned())
+        Ok(self.kept().holds.get(id).map(|known| known.state.clone()))
     }
 
     fn books(&self) -> Result<Vec<AccountBooks>, StoreError> {
@@ -355,14 +430,20 @@ impl Store for MemoryStore {
     }
 
     fn open_holds(&self) -> Result<Vec<HoldState>, StoreError> {
-        let mut holds: Vec<_> =
-            self.kept().holds.values().filter(|hold| hold.phase == Phase::Open).cloned().collect();
-        holds.sort_by_key(|hold| hold.generation);
-        Ok(holds)
+        Ok(self.kept().open_holds())
     }
 
     fn delegate(&self, grant: &Grant) -> Result<(), StoreError> {
-        self.kept().grants.entry(grant.id.clone()).or_insert_with(|| grant.clone());
+        let mut kept = self.kept();
+        let cap = kept.policy.as_ref().ok_or_else(not_open)?.grant_cap;
+        let known = kept.grants.len();
+        match kept.grants.entry(grant.id.clone()) {
+            Entry::Occupied(_) => {}
+            Entry::Vacant(_) if known >= cap => {
+                return Err(StoreError::Full { what: "delegated grant", cap });
+            }
+            Entry::Vacant(place) => drop(place.insert(grant.clone())),
+        }
         Ok(())
     }
 

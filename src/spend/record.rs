@@ -86,6 +86,9 @@ pub struct HoldState {
     pub at: Millis,
     /// When it expires, if it is still open then.
     pub deadline: Millis,
+    /// The most that it may come to with all its extensions, in money: its grant's ceiling of a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<u64>,
     /// What was set aside and is not settled, oldest first.
     pub parts: Vec<Part>,
     /// What was used so far.

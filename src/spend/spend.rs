@@ -115,6 +115,9 @@ impl Spend {
     ///
     /// A call with a [grant](Call::grant) whose estimate has no cost is held at the grant's ceiling.
     ///
+    /// A call whose id was asked for before gets [the same hold](Hold::is_replayed). If that was [detached](Hold::detach), or its
+    /// handles ended with an earlier process, it stays set aside when this handle is dropped: it belongs to whoever has its name.
+    ///
     /// # Errors
     /// A limit without room ([`SpendError::Refused`]), amounts or scopes that the policy does not budget, an id that was used for
     /// another call, no room, a store that fails.
@@ -147,12 +150,18 @@ impl Spend {
     /// # Errors
     /// There is no such hold any more.
     pub fn resume(&self, name: &HoldRef) -> Result<Hold, SpendError> {
-        let cell = self.0.cell(name)?;
-        {
+        let own = |cell: &Arc<Cell>| {
             let mut live = cell.lock();
             let live = live.as_mut().ok_or_else(|| name.unknown())?;
             live.handles += 1;
             live.detached = false;
+            Ok::<_, SpendError>(())
+        };
+        let mut cell = self.0.cell(name)?;
+        if own(&cell).is_err() {
+            // It may have outlived its time just now, and was put away: the store has it.
+            cell = self.0.cell(name)?;
+            own(&cell)?;
         }
         Ok(Hold::new(self, cell, Named { name: name.clone(), replayed: true }))
     }
@@ -200,15 +209,15 @@ impl Spend {
         name: &HoldRef,
         end: impl Fn(&Arc<Cell>) -> Result<Settlement, SpendError>,
     ) -> Result<Settlement, SpendError> {
-        let mut cell = self.0.cell(name)?;
-        let mut ended = end(&cell);
-        if matches!(ended, Err(SpendError::NoHold { .. })) {
+        let once = || {
+            let fetched = Fetched { spend: self, cell: self.0.cell(name)?, name };
+            end(&fetched.cell)
+        };
+        match once() {
             // It may have outlived its time just now, and was put away: the store has it.
-            cell = self.0.cell(name)?;
-            ended = end(&cell);
+            Err(SpendError::NoHold { .. }) => once(),
+            ended => ended,
         }
-        self.0.forget(&cell, name);
-        ended
     }
 
     /// The name of the hold under `id`, open or over, as far as it is remembered.
@@ -231,7 +240,8 @@ impl Spend {
     /// Delegating the same again changes nothing.
     ///
     /// # Errors
-    /// A parent that is not known, a ceiling above the parent's, a grant that has another parent already.
+    /// A parent that is not known, a ceiling above the parent's, a grant that has another parent already, more than 64 delegations
+    /// one below the other, more grants than the policy's cap.
     pub fn delegate(&self, grant: &Grant) -> Result<(), SpendError> {
         self.0.delegate(grant)
     }
@@ -285,5 +295,18 @@ impl Spend {
     /// Accounts in memory: at most the policy's cap.
     pub fn accounts_in_memory(&self) -> usize {
         self.0.accounts_in_memory()
+    }
+}
+
+/// What was fetched for an operation by name: it is put away again, should the operation panic too.
+struct Fetched<'a> {
+    spend: &'a Spend,
+    cell: Arc<Cell>,
+    name: &'a HoldRef,
+}
+
+impl Drop for Fetched<'_> {
+    fn drop(&mut self) {
+        self.spend.0.forget(&self.cell, self.name);
     }
 }

@@ -9,13 +9,16 @@ use std::fmt;
 ///
 /// The engine reads from many threads, and writes from one at a time unless writes [do not wait](Self::waits).
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// Takes what is kept into use under `policy`, as the only writer: checks that it is whole, remembers the policy, and
-    /// adds up again what a changed policy asks for. What was spent stays spent.
+    /// Takes what is kept into use under `policy`, as the only writer until it is [closed](Self::close): checks that it is whole,
+    /// remembers the policy, and adds up again what a changed policy asks for. What was spent stays spent.
     ///
     /// # Errors
-    /// Another writer, a file that is torn, altered, of a later version or in another currency, a window that reaches
+    /// Another writer, also one of this process: two would each grant what the other has granted. A file that is torn, altered, of a later version or in another currency, a window that reaches
     /// back further than what is kept.
     fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError>;
+
+    /// The engine that opened it is gone: another may open it. An engine goes with its last handle, holds' too.
+    fn close(&self);
 
     /// Keeps `policy` instead of the one that it was opened with. Only amounts and what is no limit differ.
     ///
@@ -94,7 +97,7 @@ pub struct Usage {
     pub limit: usize,
     /// The slot.
     pub slot: u32,
-    /// What was used in it: never below 0.
+    /// What was used in it: never below 0; `u64::MAX` for more than that.
     pub used: u64,
 }
 

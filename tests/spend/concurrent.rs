@@ -71,7 +71,7 @@ fn while_time_passes_no_window_ever_holds_more_than_its_limit() {
     let written = store.log.lock().unwrap();
     let mut holds = 0;
     for (limit, window) in &limits {
-        let mut used: BTreeMap<u32, i64> = BTreeMap::new();
+        let mut used: BTreeMap<u32, i128> = BTreeMap::new();
         for record in written.iter() {
             for moved in &record.moves {
                 let taken = moved.books.entry(Dimension::Cost).used();
@@ -79,8 +79,12 @@ fn while_time_passes_no_window_ever_holds_more_than_its_limit() {
             }
             if record.kind == Kind::Hold {
                 let slot = window.slot(record.at);
-                let counting: i64 = used.range(slot - window.reach()..=slot).map(|(_, used)| used).sum();
-                assert!(counting <= *limit as i64, "{counting} of {limit} in the {window} at {}", record.at);
+                let counting: i128 = used.range(slot - window.reach()..=slot).map(|(_, used)| used).sum();
+                assert!(
+                    counting <= i128::from(*limit),
+                    "{counting} of {limit} in the {window} at {}",
+                    record.at
+                );
                 holds += 1;
             }
         }

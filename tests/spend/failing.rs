@@ -201,3 +201,108 @@ fn memory_and_store_agree_after_any_number_of_failed_writes() {
         assert_eq!(spend.open_holds(), kept.open_holds().unwrap().len());
     }
 }
+
+/// Of this user nothing can be kept.
+fn is_of_evil(record: &record::Record) -> bool {
+    record.path.iter().any(|account| account.key == "evil")
+}
+
+#[test]
+fn a_record_that_cannot_be_kept_fails_alone_in_its_batch() {
+    let policy =
+        SpendPolicy::new().scope(Scope::keyed("user").limit(Limit::calls(1_000_000, Window::Lifetime)));
+    let batches = Arc::new(AtomicUsize::new(0));
+    let mixed = Arc::clone(&batches);
+    // A device that is slow enough for callers to share writes.
+    let slow =
+        Fragile::new(MemoryStore::new()).before_write(|_| (0..30).for_each(|_| std::thread::yield_now()));
+    let store = Fragile::new(slow).refusing_batches(move |records| {
+        let evil = records.iter().filter(|record| is_of_evil(record)).count();
+        mixed.fetch_add(usize::from(0 < evil && evil < records.len()), Ordering::SeqCst);
+        evil > 0
+    });
+    let spend = open_on(&store, policy, &ManualWallClock::at(START));
+    let hold = |user: &str| spend.hold(&Call::new().scope("user", user), &Amounts::new().calls(1));
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    assert!(matches!(hold("evil"), Err(SpendError::Store(_))));
+                }
+            });
+        }
+        let mut calls = 0;
+        while batches.load(Ordering::SeqCst) < 20 {
+            let good = hold("good").and_then(|hold| hold.settle(&Amounts::new().calls(1)));
+            over.store(good.is_err(), Ordering::SeqCst);
+            good.unwrap();
+            calls += 1;
+        }
+        over.store(true, Ordering::SeqCst);
+        assert_eq!(used(&spend, "user", "good", 0), (calls, 0));
+    });
+    assert_eq!((used(&spend, "user", "evil", 0), spend.open_holds()), ((0, 0), 0));
+}
+
+#[test]
+fn a_hold_that_cannot_expire_keeps_no_other_from_it() {
+    let clock = ManualWallClock::at(START);
+    let store = Fragile::new(MemoryStore::new())
+        .refusing(|record| record.kind == record::Kind::Expire && is_of_evil(record));
+    let policy = SpendPolicy::new()
+        .scope(Scope::keyed("user").limit(Limit::cost(10, Window::Lifetime)))
+        .ttl(Duration::from_secs(60))
+        .on_expiry(OnExpiry::Released);
+    let spend = open_on(&store, policy, &clock);
+    for user in ["a", "evil", "b"] {
+        let _ = spend.hold(&Call::new().scope("user", user), &cost(10)).unwrap().detach();
+    }
+    clock.advance(MINUTE);
+    spend.expire_due();
+    assert_eq!(spend.open_holds(), 1);
+    for (user, held) in [("a", 0), ("evil", 10), ("b", 0)] {
+        assert_eq!(used(&spend, "user", user, 0), (0, held), "{user}");
+    }
+}
+
+#[test]
+fn limits_that_are_set_at_once_are_all_kept() {
+    let policy = || shared([Limit::cost(100, Window::Lifetime), Limit::calls(100, Window::Lifetime)]);
+    let store = Fragile::new(MemoryStore::new());
+    let spend = open_on(&store, policy(), &ManualWallClock::at(START));
+    for round in 0..100 {
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for dimension in [Dimension::Cost, Dimension::Calls] {
+                let (spend, start) = (&spend, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    spend.set_limit("all", dimension, &Window::Lifetime, round).unwrap();
+                });
+            }
+        });
+        let kept = store.policy.lock().unwrap().clone().unwrap();
+        assert_eq!(kept, spend.policy(), "round {round}");
+        assert!(kept.scopes()[0].limits().iter().all(|limit| limit.amount() == round), "round {round}");
+    }
+}
+
+#[test]
+fn two_callers_of_one_new_account_take_one_place() {
+    // Reading is slow enough for both to be at it.
+    let reading = Arc::new(std::sync::Barrier::new(2));
+    let both = Arc::clone(&reading);
+    let store = Fragile::new(MemoryStore::new()).before_read(move |_| {
+        both.wait();
+    });
+    let spend = open_on(&store, money(100).account_cap(1), &ManualWallClock::at(START));
+    std::thread::scope(|scope| {
+        let both =
+            [0, 1].map(|_| scope.spawn(|| spend.hold(&Call::new(), &cost(1)).map(|hold| hold.detach())));
+        for thread in both {
+            thread.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!((spend.accounts_in_memory(), used(&spend, "all", "", 0)), (1, (0, 2)));
+}

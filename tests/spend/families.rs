@@ -157,3 +157,124 @@ fn the_least_that_a_caller_takes_is_no_way_around_the_ceiling() {
     let refused = refusal(spend.hold_up_to(&Call::new().grant("root"), &cost(100), &cost(900)));
     assert_eq!((refused.reason, refused.limit), (Reason::Ceiling, 10));
 }
+
+#[test]
+fn an_extension_keeps_to_the_ceiling_of_the_call_after_a_restart_too() {
+    let store = MemoryStore::new();
+    let clock = ManualWallClock::at(START);
+    let spend = open_on(&store, family(), &clock);
+    let hold = spend.hold(&call("grandchild"), &one(10)).unwrap();
+    hold.extend(&cost(20)).unwrap();
+    hold.charge(&cost(15)).unwrap();
+    let name = hold.detach();
+    drop(spend);
+    let spend = open_on(&store, family(), &clock);
+    let hold = spend.resume(&name).unwrap();
+    let Err(SpendError::Refused(refused)) = hold.extend_as("step", &cost(11)) else { panic!("above it") };
+    assert_eq!((refused.reason, refused.limit, refused.needed), (Reason::Ceiling, 40, 41));
+    assert_eq!(hold.extend_as("step", &cost(11)), Err(SpendError::Refused(refused)), "the same answer");
+    hold.extend(&cost(10)).unwrap();
+    hold.extend(&cost(0).calls(1)).unwrap();
+    hold.settle(&cost(50)).unwrap();
+    assert_eq!(used(&spend, "family", "root", 0), (65, 0), "what was used counts, ceiling or not");
+}
+
+#[test]
+fn delegations_under_changing_policies_never_go_round() {
+    let store = MemoryStore::new();
+    let clock = ManualWallClock::at(START);
+    let base = || money(1_000).family(Family::new("root").calls(10));
+    let spend = open_on(&store, base().grant(Grant::new("a", "root")), &clock);
+    spend.delegate(&Grant::new("b", "a")).unwrap();
+    spend.delegate(&Grant::new("c", "b")).unwrap();
+    drop(spend);
+    let spend = open_on(&store, base().grant(Grant::new("c", "root")), &clock);
+    assert!(matches!(spend.delegate(&Grant::new("a", "c")), Err(SpendError::Delegation { .. })));
+    drop(spend);
+    let spend = open_on(&store, base(), &clock);
+    assert!(matches!(spend.hold(&call("a"), &cost(1)), Err(SpendError::UnknownGrant { .. })));
+    assert!(matches!(spend.hold(&call("c"), &cost(1)), Err(SpendError::UnknownGrant { .. })));
+}
+
+#[test]
+fn grants_that_go_round_in_a_store_are_refused() {
+    let store = MemoryStore::new();
+    let spend = open_on(&store, money(1_000), &ManualWallClock::at(START));
+    store.delegate(&Grant::new("a", "b")).unwrap();
+    store.delegate(&Grant::new("b", "a")).unwrap();
+    assert!(matches!(spend.hold(&call("a"), &cost(1)), Err(SpendError::TooDeep { most: 64, .. })));
+    assert!(matches!(spend.delegate(&Grant::new("c", "a")), Err(SpendError::TooDeep { .. })));
+}
+
+#[test]
+fn a_grant_is_delegated_up_to_64_times_below_the_policy() {
+    let store = MemoryStore::new();
+    let clock = ManualWallClock::at(START);
+    let policy = || money(1_000).family(Family::new("g0").calls(10));
+    let spend = open_on(&store, policy(), &clock);
+    for depth in 1..=64 {
+        spend.delegate(&Grant::new(format!("g{depth}"), format!("g{}", depth - 1))).unwrap();
+    }
+    let deeper = spend.delegate(&Grant::new("g65", "g64"));
+    assert!(matches!(deeper, Err(SpendError::TooDeep { most: 64, .. })));
+    drop(spend);
+    let spend = open_on(&store, policy(), &clock);
+    spend.hold(&call("g64"), &one(1)).unwrap().settle(&one(1)).unwrap();
+    assert!(matches!(spend.delegate(&Grant::new("g65", "g64")), Err(SpendError::TooDeep { .. })));
+    assert!(matches!(spend.hold(&call("g65"), &one(1)), Err(SpendError::UnknownGrant { .. })));
+}
+
+#[test]
+fn a_chain_stays_usable_when_the_policy_no_longer_names_a_grant_of_it() {
+    let (store, clock) = (MemoryStore::new(), ManualWallClock::at(START));
+    let base = || money(1_000).family(Family::new("root").calls(10));
+    let spend = open_on(&store, base(), &clock);
+    spend.delegate(&Grant::new("g0", "root")).unwrap();
+    drop(spend);
+    let spend = open_on(&store, base().grant(Grant::new("g0", "root")), &clock);
+    let next = |n: u32| spend.delegate(&Grant::new(format!("g{n}"), format!("g{}", n - 1)));
+    let deepest = (1..=99).take_while(|&n| next(n).is_ok()).last().unwrap();
+    assert_eq!(deepest, 63, "64 with the one that the policy names too");
+    drop(spend);
+    let spend = open_on(&store, base(), &clock);
+    spend.hold(&call(&format!("g{deepest}")), &one(1)).unwrap().release().unwrap();
+}
+
+#[test]
+fn as_many_grants_as_there_may_be_are_delegated() {
+    for place in Place::all() {
+        let policy = || family().grant_cap(2);
+        let clock = ManualWallClock::at(START);
+        let spend = place.open(policy(), &clock);
+        spend.delegate(&Grant::new("a", "root")).unwrap();
+        spend.delegate(&Grant::new("b", "root")).unwrap();
+        drop(spend);
+        let spend = place.open(policy(), &clock);
+        let full = spend.delegate(&Grant::new("c", "root"));
+        assert!(matches!(full, Err(SpendError::Store(StoreError::Full { cap: 2, .. }))), "{full:?}");
+        spend.delegate(&Grant::new("b", "root")).unwrap();
+        assert!(matches!(spend.hold(&call("c"), &one(1)), Err(SpendError::UnknownGrant { .. })));
+    }
+}
+
+#[test]
+fn of_two_delegations_of_one_grant_at_once_one_is_told_that_it_does_not_count() {
+    for round in 0..50 {
+        let store = Fragile::new(MemoryStore::new());
+        let spend = open_on(&store, family(), &ManualWallClock::at(START));
+        let start = std::sync::Barrier::new(2);
+        let delegate = |ceiling: u64| {
+            let grant = Grant::new("g", "root").ceiling(ceiling);
+            start.wait();
+            spend.delegate(&grant).is_ok().then_some(grant)
+        };
+        let told = std::thread::scope(|scope| {
+            let delegate = &delegate;
+            let both = [50, 1].map(|ceiling| scope.spawn(move || delegate(ceiling)));
+            both.map(|thread| thread.join().unwrap())
+        });
+        let kept = store.grant("g").unwrap();
+        assert_eq!(told.iter().flatten().count(), 1, "round {round}");
+        assert!(told.contains(&kept), "round {round}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Holding, extending, charging, settling, releasing.
 
 use crate::support::*;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use tollgate::spend::*;
 
@@ -270,8 +271,8 @@ fn sums_that_no_longer_fit_are_an_error_and_change_nothing() {
     let spend = open_on(&store, money(1_000), &ManualWallClock::at(START));
     let hold = spend.hold(&Call::new(), &cost(10)).unwrap();
     let most = cost(i64::try_from(tollgate::spend::amount::MOST).unwrap());
-    let charged = (0..2_000).take_while(|_| hold.charge(&most).is_ok()).count();
-    assert_eq!(charged, 127, "2^53 goes into 2^60 less 1 so often");
+    let charged = (0..3_000).take_while(|_| hold.charge(&most).is_ok()).count();
+    assert_eq!(charged, 2_047, "2^53 goes into the 64 bits of one hold so often");
     assert!(matches!(
         hold.charge(&most),
         Err(SpendError::Amount(AmountError::Overflow { dimension: Dimension::Cost }))
@@ -342,6 +343,61 @@ fn as_many_holds_as_there_may_be_are_open_at_once() {
     assert_eq!(used(&spend, "all", "", 0), (0, 2));
     drop(first);
     let _third = spend.hold(&Call::new(), &cost(1)).unwrap();
+}
+
+/// A store in which whoever reads this id stops at the first barrier, and goes on at the second.
+fn held_up_at(held_up: &'static str) -> (Fragile<MemoryStore>, [Arc<Barrier>; 2]) {
+    let barriers = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+    let stops = barriers.clone();
+    let store = Fragile::new(MemoryStore::new()).before_read(move |id| {
+        if id == held_up {
+            for stop in &stops {
+                stop.wait();
+            }
+        }
+    });
+    (store, barriers)
+}
+
+#[test]
+fn a_caller_that_is_about_to_be_refused_takes_no_room() {
+    let (store, [reading, read]) = held_up_at("beyond");
+    let spend = open_on(&store, money(10).hold_cap(1), &ManualWallClock::at(START));
+    let first = spend.hold(&Call::new(), &cost(1)).unwrap();
+    std::thread::scope(|scope| {
+        let beyond = scope.spawn(|| spend.hold(&Call::new().id("beyond"), &cost(1)).map(|_| ()));
+        reading.wait();
+        drop(first);
+        let second = spend.hold(&Call::new(), &cost(1));
+        read.wait();
+        assert!(matches!(beyond.join().unwrap(), Err(SpendError::Full { what: "hold", cap: 1 })));
+        assert_eq!((second.is_ok(), spend.open_holds()), (true, 1));
+    });
+}
+
+#[test]
+fn who_looks_for_a_name_takes_no_room() {
+    let (store, [reading, read]) = held_up_at("nobody");
+    let spend = open_on(&store, money(10).hold_cap(1), &ManualWallClock::at(START));
+    std::thread::scope(|scope| {
+        let nobody = scope.spawn(|| spend.resume(&HoldRef::new("nobody", 7)).map(|_| ()));
+        reading.wait();
+        let hold = spend.hold(&Call::new(), &cost(1));
+        read.wait();
+        assert!(matches!(nobody.join().unwrap(), Err(SpendError::NoHold { .. })));
+        assert!(hold.is_ok(), "{hold:?}");
+    });
+}
+
+#[test]
+fn a_handle_of_a_hold_that_is_over_keeps_no_account_in_memory() {
+    let policy = SpendPolicy::new().scope(Scope::keyed("user").limit(Limit::cost(10, Window::Lifetime)));
+    let spend = open(policy.account_cap(1), &ManualWallClock::at(START));
+    let hold = |user: &str| spend.hold(&Call::new().scope("user", user), &cost(1));
+    let over = hold("a").unwrap();
+    over.settle(&cost(1)).unwrap();
+    hold("b").unwrap().settle(&cost(1)).unwrap();
+    assert!(over.settlement().is_some());
 }
 
 #[test]

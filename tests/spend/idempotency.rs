@@ -97,6 +97,7 @@ fn a_hold_that_a_dead_process_left_is_found_again_by_its_id() {
         std::mem::forget(hold);
         name
     };
+    store.close(); // as whoever opens a file after the end of its process has it
     let spend = open_on(&store, money(100), &clock);
     assert_eq!(used(&spend, "all", "", 0), (0, 60), "open holds still count");
     let hold = spend.hold(&call, &cost(60)).unwrap();
@@ -176,4 +177,70 @@ fn a_call_that_was_refused_has_no_hold_to_settle_and_stays_refused() {
     spend.resume(&HoldRef::new("request-1", 0)).unwrap_err();
     assert_eq!(spend.open_holds(), 0);
     assert_eq!(refusal(spend.hold(&call, &cost(101))), first);
+}
+
+#[test]
+fn nobody_can_take_the_ids_of_calls_without_one() {
+    let spend = open(money(100), &ManualWallClock::at(START));
+    let seen = spend.hold(&Call::new(), &cost(1)).unwrap();
+    let (prefix, number) = seen.name().id().rsplit_once('-').unwrap();
+    let number: u64 = number.parse().unwrap();
+    for next in number..number + 9 {
+        let call = Call::new().id(format!("{prefix}-{next}"));
+        assert!(matches!(spend.hold(&call, &cost(1)), Err(SpendError::Reserved { .. })));
+    }
+    for _ in 0..9 {
+        spend.hold(&Call::new(), &cost(1)).unwrap().release().unwrap();
+    }
+    assert_eq!(spend.find(seen.name().id()), Ok(Some(seen.name().clone())));
+}
+
+#[test]
+fn an_answer_that_is_remembered_needs_no_room() {
+    let policy = SpendPolicy::new()
+        .scope(Scope::keyed("user").limit(Limit::cost(100, Window::Lifetime)))
+        .hold_cap(1)
+        .account_cap(1);
+    let spend = open(policy, &ManualWallClock::at(START));
+    let call = |id: &str| Call::new().scope("user", "a").id(id);
+    spend.hold(&call("settled"), &cost(10)).unwrap().settle(&cost(10)).unwrap();
+    let denied = refusal(spend.hold(&call("denied"), &cost(1_000)));
+    let other = Call::new().scope("user", "b");
+    let _open = spend.hold(&other, &cost(1)).unwrap();
+    assert!(spend.hold(&call("settled"), &cost(10)).unwrap().is_replayed());
+    assert_eq!(refusal(spend.hold(&call("denied"), &cost(1_000))), denied);
+    assert!(matches!(spend.hold(&call("new"), &cost(1)), Err(SpendError::Full { .. })));
+    assert!(matches!(spend.hold(&other, &cost(1)), Err(SpendError::Full { what: "hold", cap: 1 })));
+    assert_eq!((spend.open_holds(), spend.accounts_in_memory()), (1, 1));
+}
+
+#[test]
+fn a_replayed_handle_of_a_detached_hold_gives_nothing_back_when_it_is_dropped() {
+    let spend = open(money(100), &ManualWallClock::at(START));
+    let call = Call::new().id("a");
+    let name = spend.hold(&call, &cost(60)).unwrap().detach();
+    drop(spend.hold(&call, &cost(60)).unwrap());
+    assert_eq!(used(&spend, "all", "", 0), (0, 60), "who has its name has it");
+    drop(spend.resume(&name).unwrap());
+    assert_eq!(used(&spend, "all", "", 0), (0, 0));
+}
+
+#[test]
+fn a_memory_store_makes_room_by_refusals_and_forgets_no_other_answer() {
+    let store = MemoryStore::with_caps(1_000, 3);
+    let spend = open_on(&store, money(100), &ManualWallClock::at(START));
+    let call = |id: &str| Call::new().id(id);
+    spend.hold(&call("settled"), &cost(10)).unwrap().settle(&cost(10)).unwrap();
+    for id in ["d1", "d2", "d3", "d4"] {
+        refusal(spend.hold(&call(id), &cost(1_000)));
+    }
+    assert_eq!(store.hold("d2").unwrap(), None, "the oldest refusals went");
+    let open = [call("o1"), call("o2")].map(|call| spend.hold(&call, &cost(1)).unwrap());
+    assert!(spend.hold(&call("settled"), &cost(10)).unwrap().is_replayed());
+    let full = spend.hold(&call("o3"), &cost(1));
+    assert!(matches!(full, Err(SpendError::Store(StoreError::Full { cap: 3, .. }))));
+    for hold in open {
+        hold.settle(&cost(1)).unwrap();
+    }
+    assert_eq!(used(&spend, "all", "", 0), (12, 0));
 }

@@ -89,7 +89,7 @@ pub fn balances(store: &dyn Store) {
                 .filter(|hold| hold.path.iter().any(|on| on.scope == account.scope && on.key == account.key))
                 .map(|hold| hold.left()[dimension])
                 .sum();
-            let right = entry.settled + entry.released + entry.expired + i64::try_from(out).unwrap();
+            let right = entry.settled + entry.released + entry.expired + i128::from(out);
             assert_eq!(
                 entry.reserved + entry.overrun,
                 right,
@@ -102,6 +102,38 @@ pub fn balances(store: &dyn Store) {
     }
 }
 
+/// Somewhere to keep budgets: each use of it opens what the use before left.
+pub enum Place {
+    Memory(MemoryStore),
+    #[cfg(feature = "sqlite")]
+    File(tempfile::TempDir),
+}
+
+impl Place {
+    /// One of each kind.
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::Memory(MemoryStore::new()),
+            #[cfg(feature = "sqlite")]
+            Self::File(tempfile::tempdir().expect("a folder")),
+        ]
+    }
+
+    /// Nobody else must have it open.
+    pub fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => Arc::new(store.clone()),
+            #[cfg(feature = "sqlite")]
+            Self::File(folder) => Arc::new(SqliteStore::at(folder.path().join("b.db")).expect("a file")),
+        }
+    }
+
+    pub fn open(&self, policy: SpendPolicy, clock: &ManualWallClock) -> Spend {
+        let opened = Spend::builder(policy).shared_store(self.store()).clock(clock.clone()).open();
+        opened.expect("it can be opened")
+    }
+}
+
 /// A store that fails when told to, and remembers what was written.
 #[derive(Debug, Clone)]
 pub struct Fragile<S> {
@@ -110,10 +142,24 @@ pub struct Fragile<S> {
     pub writes: Arc<AtomicUsize>,
     /// All records, in the order in which they became durable.
     pub log: Arc<Mutex<Vec<Record>>>,
+    /// The policy that it was last told to keep.
+    pub policy: Arc<Mutex<Option<SpendPolicy>>>,
     before_write: Hook,
+    before_read: ReadHook,
 }
 
-type BeforeWrite = dyn Fn(&[Record]) + Send + Sync;
+type BeforeWrite = dyn Fn(&[Record]) -> Result<(), StoreError> + Send + Sync;
+type BeforeRead = dyn Fn(&str) + Send + Sync;
+
+/// What is done before an account is read, by its key, or a hold, by its id.
+#[derive(Clone)]
+struct ReadHook(Arc<BeforeRead>);
+
+impl fmt::Debug for ReadHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadHook")
+    }
+}
 
 /// What is done before a write.
 #[derive(Clone)]
@@ -132,12 +178,36 @@ impl<S> Fragile<S> {
             down: Arc::default(),
             writes: Arc::default(),
             log: Arc::default(),
-            before_write: Hook(Arc::new(|_| ())),
+            policy: Arc::default(),
+            before_write: Hook(Arc::new(|_| Ok(()))),
+            before_read: ReadHook(Arc::new(|_| ())),
         }
     }
 
     pub fn before_write(self, hook: impl Fn(&[Record]) + Send + Sync + 'static) -> Self {
+        let hook = move |records: &[Record]| {
+            hook(records);
+            Ok(())
+        };
         Self { before_write: Hook(Arc::new(hook)), ..self }
+    }
+
+    /// Takes no batch in which there is such a record.
+    pub fn refusing(self, is_refused: impl Fn(&Record) -> bool + Send + Sync + 'static) -> Self {
+        self.refusing_batches(move |records| records.iter().any(&is_refused))
+    }
+
+    /// Takes no such batch.
+    pub fn refusing_batches(self, is_refused: impl Fn(&[Record]) -> bool + Send + Sync + 'static) -> Self {
+        let hook = move |records: &[Record]| match is_refused(records) {
+            true => Err(StoreError::Other("that cannot be kept".into())),
+            false => Ok(()),
+        };
+        Self { before_write: Hook(Arc::new(hook)), ..self }
+    }
+
+    pub fn before_read(self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { before_read: ReadHook(Arc::new(hook)), ..self }
     }
 
     pub fn set_down(&self, down: bool) {
@@ -157,12 +227,18 @@ impl<S: Store> Store for Fragile<S> {
         self.up()?;
         self.store.open(policy, now)
     }
+    fn close(&self) {
+        self.store.close();
+    }
     fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
         self.up()?;
-        self.store.redefine(policy, now)
+        std::thread::yield_now(); // for others to come in between
+        self.store.redefine(policy, now)?;
+        *self.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(policy.clone());
+        Ok(())
     }
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
-        (self.before_write.0)(records);
+        (self.before_write.0)(records)?;
         self.up()?;
         self.writes.fetch_add(1, Ordering::SeqCst);
         self.store.write(records)?;
@@ -171,10 +247,12 @@ impl<S: Store> Store for Fragile<S> {
     }
     fn usage(&self, scope: &str, key: &str, at: Millis) -> Result<Vec<Usage>, StoreError> {
         self.up()?;
+        (self.before_read.0)(key);
         self.store.usage(scope, key, at)
     }
     fn hold(&self, id: &str) -> Result<Option<HoldState>, StoreError> {
         self.up()?;
+        (self.before_read.0)(id);
         self.store.hold(id)
     }
     fn books(&self) -> Result<Vec<AccountBooks>, StoreError> {
@@ -185,6 +263,7 @@ impl<S: Store> Store for Fragile<S> {
     }
     fn delegate(&self, grant: &Grant) -> Result<(), StoreError> {
         self.up()?;
+        std::thread::yield_now(); // for others to come in between
         self.store.delegate(grant)
     }
     fn grant(&self, id: &str) -> Result<Option<Grant>, StoreError> {

@@ -29,6 +29,12 @@ pub const MODELS: &[Model] = &[
         bounds: [3, 3],
         execution: refusal,
     },
+    Model {
+        name: "gauge-pinned",
+        proves: "a gauge that was used beyond what it counts shows no less until that lapses, and then what is left",
+        bounds: [3, 3],
+        execution: pinned,
+    },
 ];
 
 const SLOT: Duration = Duration::from_nanos(10);
@@ -103,4 +109,26 @@ fn refusal() {
     assert!(mine && thread.join().unwrap(), "there was room for both");
     all.audit();
     assert_eq!(all.used(0), 3);
+}
+
+fn pinned() {
+    let clock = ManualClock::new();
+    let counted = Meters::<ManualClock>::COUNTED;
+    let all = meters(1, 1, u64::MAX, &clock);
+    assert_eq!(all.take(&[(0, counted)]), Some(0));
+    clock.advance(SLOT);
+    assert_eq!(all.take(&[(0, 5)]), Some(1));
+    let other = all.clone();
+    let thread = thread::spawn(move || {
+        other.give(&[(0, 3)], 1);
+        other.give(&[(0, 9)], 0); // comes too late, or is of a slot in which there was more
+    });
+    assert_eq!(all.used(0), counted, "slot 0 counts as long as the clock says so");
+    clock.advance(SLOT);
+    assert_eq!(all.take(&[(0, 2)]), Some(2));
+    thread.join().unwrap();
+    all.audit();
+    assert_eq!(all.used(0), 4, "5 less 3, and 2");
+    clock.advance(SLOT);
+    assert_eq!(all.used(0), 2);
 }

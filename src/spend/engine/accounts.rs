@@ -68,11 +68,18 @@ impl Front {
 
 #[derive(Debug, Default)]
 struct Shard {
-    accounts: HashMap<(usize, Arc<str>), Arc<Front>, ahash::RandomState>,
+    /// By scope, then by key.
+    accounts: Vec<HashMap<Arc<str>, Arc<Front>, ahash::RandomState>>,
     /// All keys of `accounts`, in the order in which they are looked at for one that can go.
     round: VecDeque<(usize, Arc<str>)>,
     /// How many went so far: what was read of the store before one went may be out of date.
     gone: u64,
+}
+
+impl Shard {
+    fn get(&self, scope: usize, key: &str) -> Option<&Arc<Front>> {
+        self.accounts.get(scope)?.get(key)
+    }
 }
 
 /// All accounts in memory.
@@ -112,41 +119,54 @@ impl Accounts {
         self.shards[shard].write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The account of `key`, made by `load` if it is not in memory. An account stays while somebody has it, so everything
-    /// that was done to one that went is in the store.
+    /// The account of `key`, made by `load` if it is not in memory: one that is `due` whether there is room or not. An account
+    /// stays while somebody has it, so everything that was done to one that went is in the store.
     pub(crate) fn get(
         &self,
         scope: usize,
         key: &str,
+        due: bool,
         load: impl Fn() -> Result<Front, StoreError>,
     ) -> Result<Arc<Front>, NoAccount> {
         let place = self.hasher.hash_one((scope, key)) as usize % SHARDS;
-        let name: (usize, Arc<str>) = (scope, key.into());
         loop {
-            let gone = {
+            let look = || {
                 let shard = self.read(place);
-                if let Some(account) = shard.accounts.get(&name) {
-                    return Ok(Arc::clone(account));
-                }
-                shard.gone
+                (shard.get(scope, key).cloned(), shard.gone)
+            };
+            if let (Some(account), _) = look() {
+                return Ok(account);
+            }
+            // There may be more than the cap: of holds that were due. Each newcomer takes some away, until there are not.
+            let mut full = false;
+            while !full && self.len() >= self.cap {
+                full = !self.make_room(place) && self.len() >= self.cap;
+            }
+            let gone = match look() {
+                (Some(account), _) => return Ok(account),
+                (None, _) if full && !due => return Err(NoAccount::Full(self.cap)),
+                (None, gone) => gone,
             };
             let account = Arc::new(load().map_err(NoAccount::Store)?);
-            if self.count.fetch_add(1, Ordering::Relaxed) >= self.cap && !self.make_room(place) {
-                self.count.fetch_sub(1, Ordering::Relaxed);
-                return Err(NoAccount::Full(self.cap));
-            }
             let mut shard = self.write(place);
-            if let Some(known) = shard.accounts.get(&name) {
-                self.count.fetch_sub(1, Ordering::Relaxed);
+            if let Some(known) = shard.get(scope, key) {
                 return Ok(Arc::clone(known));
             }
             if shard.gone != gone {
                 // It may have been this one, after it was read and before it was changed again.
-                self.count.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            shard.accounts.insert(name.clone(), Arc::clone(&account));
-            shard.round.push_back(name);
+            // Counted under the lock under which it comes in: two callers of one newcomer take one place.
+            let below_cap = |count| (count < self.cap || due).then_some(count + 1);
+            if self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below_cap).is_err() {
+                continue; // another newcomer had the place that there was
+            }
+            let key: Arc<str> = key.into();
+            if shard.accounts.len() <= scope {
+                shard.accounts.resize_with(scope + 1, HashMap::default);
+            }
+            shard.accounts[scope].insert(Arc::clone(&key), Arc::clone(&account));
+            shard.round.push_back((scope, key));
             return Ok(account);
         }
     }
@@ -157,18 +177,18 @@ impl Accounts {
         (0..SHARDS).any(|step| {
             let mut shard = self.write((first + step) % SHARDS);
             (0..LOOKS).any(|_| {
-                let Some(name) = shard.round.pop_front() else { return false };
+                let Some((scope, key)) = shard.round.pop_front() else { return false };
                 // Nobody can get one while the shard is locked.
-                let idle = shard.accounts.get(&name).is_some_and(|account| Arc::strong_count(account) == 1);
+                let idle = shard.get(scope, &key).is_some_and(|account| Arc::strong_count(account) == 1);
                 if idle {
                     // Acquire: pairs with the release by which the last one that had it let go, so that whatever it wrote to
                     // the store is there for the next to read.
                     fence(Ordering::Acquire);
-                    shard.accounts.remove(&name);
+                    shard.accounts[scope].remove(&key);
                     shard.gone += 1;
                     self.count.fetch_sub(1, Ordering::Relaxed);
                 } else {
-                    shard.round.push_back(name);
+                    shard.round.push_back((scope, key));
                 }
                 idle
             })

@@ -50,11 +50,13 @@ impl Engine {
                 record(Kind::Expire, now, std::mem::take(&mut effects.moves), state, "")
             })
             .collect::<Vec<_>>();
-        let written = self.group.write(records);
+        let written = self.group.write_each(records);
         let mut events = Vec::new();
-        for (id, cell, mut guard, state, effects) in expired {
+        let mut failed = None;
+        for ((id, cell, mut guard, state, effects), written) in expired.into_iter().zip(written) {
             let Some(live) = guard.as_mut() else { continue };
-            if written.is_err() {
+            if let Err(error) = written {
+                failed = Some(error);
                 live.looked_at = now;
                 self.holds.expires(now, live.state.generation, id);
                 continue;
@@ -62,9 +64,9 @@ impl Engine {
             for account in &live.accounts {
                 account.no_longer_held(&effects.unheld);
             }
-            self.give_back(&live.accounts, &effects.back);
             let path = Arc::clone(&state.path);
             live.state = state;
+            self.give_back(&live.accounts, &effects.back, now);
             if live.handles == 0 {
                 // The store has it, for whoever settles it late.
                 *guard = None;
@@ -72,7 +74,7 @@ impl Engine {
             }
             events.push(SpendEvent::Expired { id: id.clone(), path, amounts: effects.unheld });
         }
-        if let Err(error) = written {
+        if let Some(error) = failed {
             tracing::error!(target: "tollgate::spend", %error, "holds that expired stay set aside");
         }
         events.iter().for_each(|event| self.subscribers.tell(event));

@@ -4,7 +4,7 @@ use super::Engine;
 use super::accounts::Front;
 use super::judge::{Asked, Gauged, Granted, force, judge};
 use crate::gauge::{Posting, Seen, post};
-use crate::spend::amount::{AmountError, Quantities};
+use crate::spend::amount::Quantities;
 use crate::spend::event::SpendEvent;
 use crate::spend::policy::ReducedProfile;
 use crate::spend::record::{Account, Millis};
@@ -31,7 +31,8 @@ impl Engine {
             .collect()
     }
 
-    pub(crate) fn give_back(&self, accounts: &[Arc<Front>], back: &[(Millis, Quantities)]) {
+    /// Gives back at `now`. Nothing of it can fail: what is given back is in the store already, or never came there.
+    pub(crate) fn give_back(&self, accounts: &[Arc<Front>], back: &[(Millis, Quantities)], now: Millis) {
         if back.is_empty() {
             return;
         }
@@ -39,7 +40,8 @@ impl Engine {
         let postings = self.postings(&gauged, back);
         let nothing =
             |_: &Millis, seen: &[Seen<'_>]| Ok::<_, (usize, ())>((seen.iter().map(|_| 0).collect(), ()));
-        let _ = post(&postings, || self.now(), slots(&gauged), nothing);
+        // A gauge that is in a later slot by now stays in it.
+        let _ = post(&postings, || now, slots(&gauged), nothing);
     }
 
     /// Takes what is granted of `asked` from all gauges, or nothing.
@@ -55,19 +57,14 @@ impl Engine {
     }
 
     /// Takes an overrun from all gauges, whatever their limits. The time at which.
-    pub(crate) fn take_overrun(
-        &self,
-        accounts: &[Arc<Front>],
-        amounts: &Quantities,
-    ) -> Result<Millis, AmountError> {
+    pub(crate) fn take_overrun(&self, accounts: &[Arc<Front>], amounts: &Quantities) -> Millis {
         if amounts.is_none() {
-            return Ok(self.now());
+            return self.now();
         }
         let gauged = Gauged::new(&self.limits, accounts);
         let postings = self.postings(&gauged, &[]);
-        let (now, taken) =
-            post(&postings, || self.now(), slots(&gauged), |_, seen| force(&gauged, amounts, seen));
-        taken.map(|()| now).map_err(|dimension| AmountError::Overflow { dimension })
+        let all = |_: &Millis, seen: &[Seen<'_>]| Ok::<_, (usize, ())>((force(&gauged, amounts, seen), ()));
+        post(&postings, || self.now(), slots(&gauged), all).0
     }
 
     pub(crate) fn decision(&self, granted: &Granted) -> Decision {

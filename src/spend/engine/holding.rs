@@ -1,7 +1,7 @@
 //! New holds: one for each id, durable before anybody has it.
 
 use super::accounts::Front;
-use super::holds::{Cell, Live};
+use super::holds::{Cell, Claim, Live, Room};
 use super::judge::{Asked, ones};
 use super::{Engine, Named, record, refused, short};
 use crate::spend::amount::{Amounts, Dimension, Quantities};
@@ -32,7 +32,9 @@ impl Engine {
         events: &mut Vec<SpendEvent>,
     ) -> Result<(Arc<Cell>, Named), SpendError> {
         let currency = self.limits.policy().unit.currency();
-        let mut most = estimate.checked(currency)?;
+        let stated = estimate.checked(currency)?;
+        let stated_least = least.map(|least| least.checked(currency)).transpose()?;
+        let mut most = stated;
         let (path, ceiling) = self.path(call)?;
         if let Some(ceiling) = ceiling {
             if !estimate.states_cost() {
@@ -42,10 +44,9 @@ impl Engine {
                 most[Dimension::Cost] = most[Dimension::Cost].min(ceiling);
             }
         }
-        let asked = match least {
+        let asked = match &stated_least {
             None => Asked { most, least: most },
-            Some(least) => {
-                let stated = least.checked(currency)?;
+            Some(stated) => {
                 let mut least = ones(&most);
                 for (dimension, amount) in stated.iter() {
                     least[dimension] = least[dimension].max(amount);
@@ -54,35 +55,22 @@ impl Engine {
                 Asked { most, least }
             }
         };
-        let over_ceiling = ceiling.filter(|&ceiling| asked.least[Dimension::Cost] > ceiling);
         self.sweep();
-
-        let Some(id) = &call.id else {
-            let generation = self.next_generation();
-            let id = format!("{:016x}-{generation}", self.token);
-            let cell = Arc::new(Cell::default());
-            let mut live = cell.lock();
-            self.claim(&id, &cell)?
-                .map_err(|_| SpendError::Conflict { id: id.clone(), what: "its id".into() })?;
-            let made = self.make(&id, None, generation, String::new(), path, &asked, over_ceiling, events);
-            match made {
-                Ok(made) => *live = Some(made),
-                Err(error) => {
-                    self.holds.remove(&id, &cell);
-                    return Err(error);
-                }
-            }
-            drop(live);
-            let name = HoldRef { id, generation };
-            return Ok((cell, Named { name, replayed: false }));
-        };
+        let Some(id) = &call.id else { return self.hold_unnamed(path, &asked, ceiling, events) };
 
         short("an id", id)?;
-        let input = input(&path, call.grant.as_deref(), &asked);
+        if id.starts_with(&self.prefix) {
+            return Err(SpendError::Reserved { id: id.clone() });
+        }
+        let input = input(call, &stated, estimate.states_cost(), stated_least.as_ref());
         let cell = Arc::new(Cell::default());
         let mut live = cell.lock();
-        loop {
-            let Err(known) = self.claim(id, &cell)? else { break };
+        let beyond_cap = loop {
+            let known = match self.holds.claim(id, &cell, Room::Hoped) {
+                Claim::Taken => break false,
+                Claim::TakenBeyondCap | Claim::Full => break true,
+                Claim::Known(known) => known,
+            };
             if let Some(known_live) = known.lock().as_mut() {
                 same_input(id, &known_live.state.input, &input)?;
                 known_live.handles += 1;
@@ -92,24 +80,47 @@ impl Engine {
             }
             // It was refused, or is over: whoever had it takes it away.
             self.holds.remove(id, &known);
-        }
-        let made = self.find_or_make(call, id, input, path, &asked, over_ceiling, events);
-        let (made, replayed) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                self.holds.remove(id, &cell);
-                return Err(error);
+        };
+        let place = self.holds.place(id, &cell);
+        let (made, replayed) = match self.kept(id, &input)? {
+            Some(kept) => (kept, true),
+            // Only what is new needs room.
+            None if beyond_cap => return Err(self.full()),
+            None => {
+                let new = New { id, named: true, generation: self.next_generation(), input, path };
+                (self.make(new, &asked, ceiling, events)?, false)
             }
         };
         let name = HoldRef::of(&made.state);
-        let over = made.state.settlement().is_some();
-        *live = Some(made);
-        if over {
-            // Nothing of it changes any more.
-            self.holds.remove(id, &cell);
+        match made.state.settlement() {
+            Some(_) => drop(place), // nothing changes any more
+            None => place.keep(),
         }
+        *live = Some(made);
         drop(live);
         Ok((cell, Named { name, replayed }))
+    }
+
+    fn hold_unnamed(
+        &self,
+        path: Arc<[Account]>,
+        asked: &Asked,
+        ceiling: Option<u64>,
+        events: &mut Vec<SpendEvent>,
+    ) -> Result<(Arc<Cell>, Named), SpendError> {
+        let cell = Arc::new(Cell::default());
+        let mut live = cell.lock();
+        let generation = self.next_generation();
+        let id = format!("{}{generation}", self.prefix);
+        // No other hold has that id.
+        let Claim::Taken = self.holds.claim(&id, &cell, Room::Needed) else { return Err(self.full()) };
+        let place = self.holds.place(&id, &cell);
+        let new = New { id: &id, named: false, generation, input: String::new(), path };
+        *live = Some(self.make(new, asked, ceiling, events)?);
+        place.keep();
+        drop(live);
+        let name = HoldRef { id, generation };
+        Ok((cell, Named { name, replayed: false }))
     }
 
     fn next_generation(&self) -> u64 {
@@ -117,55 +128,37 @@ impl Engine {
         self.generation.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn claim(&self, id: &str, cell: &Arc<Cell>) -> Result<Result<(), Arc<Cell>>, SpendError> {
-        self.holds.claim(id, cell, false).ok_or(SpendError::Full { what: "hold", cap: self.holds.cap() })
+    fn full(&self) -> SpendError {
+        SpendError::Full { what: "hold", cap: self.holds.cap() }
     }
 
-    /// The hold that the store has under `id`, or a new one.
-    #[allow(clippy::too_many_arguments, reason = "all of one hold")]
-    fn find_or_make(
-        &self,
-        call: &Call,
-        id: &str,
-        input: String,
-        path: Arc<[Account]>,
-        asked: &Asked,
-        over_ceiling: Option<u64>,
-        events: &mut Vec<SpendEvent>,
-    ) -> Result<(Live, bool), SpendError> {
-        if let Some(state) = self.group.store().hold(id)? {
-            same_input(id, &state.input, &input)?;
-            if let Phase::Denied(refusal) = state.phase {
-                return Err(SpendError::Refused(refusal));
-            }
-            let accounts = self.accounts(&state.path)?;
-            return Ok((Live::new(state, accounts), true));
+    /// The hold that the store has under `id`, if that was asked for by the same call.
+    fn kept(&self, id: &str, input: &str) -> Result<Option<Live>, SpendError> {
+        let Some(state) = self.group.store().hold(id)? else { return Ok(None) };
+        same_input(id, &state.input, input)?;
+        if let Phase::Denied(refusal) = state.phase {
+            return Err(SpendError::Refused(refusal));
         }
-        let generation = self.next_generation();
-        self.make(id, call.id.as_deref(), generation, input, path, asked, over_ceiling, events)
-            .map(|live| (live, false))
+        self.remembered(state).map(Some)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "all of one new hold")]
     fn make(
         &self,
-        id: &str,
-        named: Option<&str>,
-        generation: u64,
-        input: String,
-        path: Arc<[Account]>,
+        new: New<'_>,
         asked: &Asked,
-        over_ceiling: Option<u64>,
+        ceiling: Option<u64>,
         events: &mut Vec<SpendEvent>,
     ) -> Result<Live, SpendError> {
+        let New { id, named, generation, input, path } = new;
         let mut state = HoldState {
             id: id.to_owned(),
-            named: named.is_some(),
+            named,
             generation,
             input,
             path: Arc::clone(&path),
             at: 0,
             deadline: 0,
+            ceiling,
             parts: Vec::new(),
             used: Quantities::NONE,
             overrun: Quantities::NONE,
@@ -174,8 +167,8 @@ impl Engine {
             decision: Decision::default(),
         };
         let accounts = self.accounts(&path)?;
-        let (at, taken) = match over_ceiling {
-            Some(ceiling) => (self.now(), Err(self.above_ceiling(&path, asked, ceiling))),
+        let (at, taken) = match above_ceiling(&state, asked.least[Dimension::Cost]) {
+            Some(refusal) => (self.now(), Err(refusal)),
             None => self.take(&accounts, asked),
         };
         state.at = at;
@@ -183,12 +176,12 @@ impl Engine {
         let granted = match taken {
             Ok(granted) => granted,
             Err(refusal) => {
-                if named.is_some() {
+                if named {
                     state.deadline = at;
                     state.phase = Phase::Denied(refusal.clone());
-                    self.group.write([record(Kind::Deny, at, Vec::new(), &state, "")])?;
+                    self.group.write(record(Kind::Deny, at, Vec::new(), &state, ""))?;
                 }
-                return Err(refused(named, refusal, events));
+                return Err(refused(named.then_some(id), refusal, events));
             }
         };
         state.decision = self.decision(&granted);
@@ -196,7 +189,7 @@ impl Engine {
         for account in &accounts {
             account.set_aside(&granted.amounts);
         }
-        if let Err(error) = self.group.write([record(Kind::Hold, at, vec![reserved], &state, "")]) {
+        if let Err(error) = self.group.write(record(Kind::Hold, at, vec![reserved], &state, "")) {
             self.undo(&accounts, at, &granted.amounts);
             return Err(error.into());
         }
@@ -217,31 +210,50 @@ impl Engine {
         for account in accounts {
             account.no_longer_held(amounts);
         }
-        self.give_back(accounts, &[(at, *amounts)]);
-    }
-
-    fn above_ceiling(&self, path: &[Account], asked: &Asked, ceiling: u64) -> Box<Refusal> {
-        let family = path.last().map_or_else(String::new, |account| account.key.clone());
-        Box::new(Refusal {
-            scope: FAMILY.to_owned(),
-            key: family,
-            dimension: Dimension::Cost,
-            window: "call".to_owned(),
-            reason: Reason::Ceiling,
-            limit: ceiling,
-            spent: 0,
-            held: 0,
-            needed: asked.most[Dimension::Cost],
-            resets_at: None,
-            retry_after: None,
-        })
+        self.give_back(accounts, &[(at, *amounts)], at);
     }
 }
 
-/// What was asked, as one text: equal texts are the same call.
-fn input(path: &[Account], grant: Option<&str>, asked: &Asked) -> String {
+/// What is to be a hold.
+struct New<'a> {
+    id: &'a str,
+    /// Is the id the caller's?
+    named: bool,
+    generation: u64,
+    input: String,
+    path: Arc<[Account]>,
+}
+
+/// The refusal of so much more cost, if a hold comes to more with it than its grant allows for one call.
+pub(crate) fn above_ceiling(state: &HoldState, more: u64) -> Option<Box<Refusal>> {
+    let ceiling = state.ceiling?;
+    let (used, held) = (state.used[Dimension::Cost], state.left()[Dimension::Cost]);
+    let needed = used.saturating_add(held).saturating_add(more);
+    if more == 0 || needed <= ceiling {
+        return None;
+    }
+    let family = state.path.last().map_or_else(String::new, |account| account.key.clone());
+    Some(Box::new(Refusal {
+        scope: FAMILY.to_owned(),
+        key: family,
+        dimension: Dimension::Cost,
+        window: "call".to_owned(),
+        reason: Reason::Ceiling,
+        limit: ceiling,
+        spent: used,
+        held,
+        needed,
+        resets_at: None,
+        retry_after: None,
+    }))
+}
+
+/// What the caller said, as one text: equal texts are the same call, whatever the policy makes of it by now.
+fn input(call: &Call, stated: &Quantities, states_cost: bool, least: Option<&Quantities>) -> String {
+    let mut scopes: Vec<_> = call.scopes.iter().collect();
+    scopes.sort();
     // These are strings and integers: they can always be written.
-    serde_json::to_string(&(path, grant, asked.most, asked.least)).unwrap_or_default()
+    serde_json::to_string(&(scopes, &call.grant, stated, states_cost, least)).unwrap_or_default()
 }
 
 fn same_input(id: &str, known: &str, asked: &str) -> Result<(), SpendError> {

@@ -69,12 +69,67 @@ impl Live {
     }
 }
 
-type Shard = Mutex<HashMap<String, Arc<Cell>, ahash::RandomState>>;
+/// What a claim needs room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// A new hold.
+    Needed,
+    /// Perhaps only an answer that the store has: there may be no room for a new hold.
+    Hoped,
+    /// A hold that was open when the store was opened.
+    Due,
+    /// Nothing that is open: a hold that is looked for by its name, or settled late.
+    Unneeded,
+}
+
+/// What came of a claim.
+pub(crate) enum Claim {
+    /// The id is the caller's.
+    Taken,
+    /// It is, but there is no room for a new hold.
+    TakenBeyondCap,
+    /// It is nobody's, since there is no room.
+    Full,
+    /// Somebody else has it.
+    Known(Arc<Cell>),
+}
+
+/// A cell's place under an id. It is given up unless it is kept, whatever happens: a store and a clock may panic.
+#[must_use]
+pub(crate) struct Place<'a> {
+    holds: &'a Holds,
+    id: &'a str,
+    cell: &'a Arc<Cell>,
+    kept: bool,
+}
+
+impl Place<'_> {
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.holds.remove(self.id, self.cell);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    cell: Arc<Cell>,
+    /// Does it take up room? Callers that are about to be refused take none from those that find some.
+    counts: bool,
+}
+
+type Shard = HashMap<String, Slot, ahash::RandomState>;
 
 /// All holds that somebody may change.
 #[derive(Debug)]
 pub(crate) struct Holds {
-    shards: Box<[Shard]>,
+    shards: Box<[Mutex<Shard>]>,
     hasher: ahash::RandomState,
     /// Relaxed: it is a budget; holds themselves are handed over by their shard's lock.
     count: AtomicUsize,
@@ -105,37 +160,43 @@ impl Holds {
         self.cap
     }
 
-    fn shard(&self, id: &str) -> MutexGuard<'_, HashMap<String, Arc<Cell>, ahash::RandomState>> {
+    fn shard(&self, id: &str) -> MutexGuard<'_, Shard> {
         let shard = &self.shards[self.hasher.hash_one(id) as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Cell>> {
-        self.shard(id).get(id).cloned()
+        self.shard(id).get(id).map(|slot| Arc::clone(&slot.cell))
     }
 
-    /// Puts `cell`, whose lock the caller has, under `id`. The one that is there already instead, if there is one; `None` when
-    /// there is no room, unless it is `due` anyway.
-    pub(crate) fn claim(&self, id: &str, cell: &Arc<Cell>, due: bool) -> Option<Result<(), Arc<Cell>>> {
+    /// Puts `cell`, whose lock the caller has, under `id`, unless another is there.
+    pub(crate) fn claim(&self, id: &str, cell: &Arc<Cell>, room: Room) -> Claim {
         match self.shard(id).entry(id.to_owned()) {
-            Entry::Occupied(known) => Some(Err(Arc::clone(known.get()))),
+            Entry::Occupied(known) => Claim::Known(Arc::clone(&known.get().cell)),
             Entry::Vacant(place) => {
-                if self.count.fetch_add(1, Ordering::Relaxed) >= self.cap && !due {
-                    self.count.fetch_sub(1, Ordering::Relaxed);
-                    return None;
+                let below_cap = |count| (count < self.cap || room == Room::Due).then_some(count + 1);
+                let counts = room != Room::Unneeded
+                    && self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below_cap).is_ok();
+                if !counts && room == Room::Needed {
+                    return Claim::Full;
                 }
-                place.insert(Arc::clone(cell));
-                Some(Ok(()))
+                place.insert(Slot { cell: Arc::clone(cell), counts });
+                if counts { Claim::Taken } else { Claim::TakenBeyondCap }
             }
         }
+    }
+
+    /// What was claimed.
+    pub(crate) fn place<'a>(&'a self, id: &'a str, cell: &'a Arc<Cell>) -> Place<'a> {
+        Place { holds: self, id, cell, kept: false }
     }
 
     /// Takes `cell` away from `id`, if it is still there.
     pub(crate) fn remove(&self, id: &str, cell: &Arc<Cell>) {
         let mut shard = self.shard(id);
-        if shard.get(id).is_some_and(|known| Arc::ptr_eq(known, cell)) {
-            shard.remove(id);
-            self.count.fetch_sub(1, Ordering::Relaxed);
+        if shard.get(id).is_some_and(|known| Arc::ptr_eq(&known.cell, cell)) {
+            let counted = shard.remove(id).is_some_and(|known| known.counts);
+            self.count.fetch_sub(usize::from(counted), Ordering::Relaxed);
         }
     }
 

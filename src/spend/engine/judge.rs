@@ -1,8 +1,8 @@
 //! The judgement: pure functions of what was seen on the gauges of all accounts of one call.
 
 use super::accounts::Front;
-use super::limits::Limits;
-use crate::gauge::{COUNTABLE, Seen, Takes};
+use super::limits::{Limits, UNLIMITED};
+use crate::gauge::{Seen, Takes};
 use crate::spend::amount::{DIMENSIONS, Dimension, Quantities};
 use crate::spend::policy::Tiers;
 use crate::spend::record::Millis;
@@ -76,7 +76,7 @@ pub(crate) fn judge(
         let line = gauged.line(number);
         let needed = asked.least[line.dimension];
         // A limit in debt refuses what asks for something of it, and lets pass what asks for nothing.
-        let room = line.amount.saturating_sub(seen.used);
+        let room = line.room(seen.used);
         if needed > room {
             let refusal = line.refusal(seen, needed, now);
             if worst.as_ref().is_none_or(|(_, known)| longer(&refusal, known)) {
@@ -144,6 +144,12 @@ fn longer(one: &Refusal, other: &Refusal) -> bool {
 }
 
 impl Line<'_> {
+    /// What it has room for when so much is used. A limit that there is not has room for anything: its gauge counts no further
+    /// than it can.
+    fn room(&self, used: u64) -> u64 {
+        if self.amount == UNLIMITED { UNLIMITED } else { self.amount.saturating_sub(used) }
+    }
+
     fn refusal(&self, seen: &Seen<'_>, needed: u64, now: Millis) -> Refusal {
         let (reason, resets_at) = if needed > self.amount {
             (Reason::Impossible, None)
@@ -196,22 +202,9 @@ impl Line<'_> {
     }
 }
 
-/// Takes `amounts` whatever the limits say: debt. Refused only where sums would no longer fit.
-pub(crate) fn force(
-    gauged: &Gauged<'_>,
-    amounts: &Quantities,
-    seen: &[Seen<'_>],
-) -> Result<(Takes, ()), (usize, Dimension)> {
-    let mut takes = Takes::new();
-    for (number, seen) in seen.iter().enumerate() {
-        let dimension = gauged.line(number).dimension;
-        let amount = amounts[dimension];
-        if seen.used.checked_add(amount).is_none_or(|sum| sum > COUNTABLE) {
-            return Err((number, dimension));
-        }
-        takes.push(amount);
-    }
-    Ok((takes, ()))
+/// Takes `amounts` whatever the limits say: debt.
+pub(crate) fn force(gauged: &Gauged<'_>, amounts: &Quantities, seen: &[Seen<'_>]) -> Takes {
+    (0..seen.len()).map(|number| amounts[gauged.line(number).dimension]).collect()
 }
 
 /// The dimensions of which something is asked.

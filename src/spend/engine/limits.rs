@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A family's limits, in the order in which stores number them.
 pub(crate) const FAMILY_LIMITS: [Dimension; 2] = [Dimension::Cost, Dimension::Calls];
 /// The amount of a limit that there is not: more than anything that is counted.
-const UNLIMITED: u64 = u64::MAX;
+pub(crate) const UNLIMITED: u64 = u64::MAX;
 static LIFETIME: Window = Window::Lifetime;
 
 /// All limits: those of the scopes in the policy's order, and those of families after them.

@@ -40,7 +40,7 @@ pub use status::LimitStatus;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Budgets in use.
 pub(crate) struct Engine {
@@ -50,9 +50,11 @@ pub(crate) struct Engine {
     pub(crate) holds: Holds,
     clock: Forward,
     generation: AtomicU64,
-    /// Makes ids of calls without one unlike those of other processes.
-    token: u64,
+    /// With this the ids of calls without one begin, and nobody else's: no other engine has the same.
+    prefix: String,
     grants: RwLock<HashMap<String, Arc<Resolved>>>,
+    /// Held while limits or grants change: what is looked at before is so still when it is written.
+    settings: Mutex<()>,
     pub(crate) subscribers: Subscribers,
 }
 
@@ -61,6 +63,8 @@ pub(crate) struct Engine {
 struct Resolved {
     root: String,
     ceiling: Option<u64>,
+    /// How many delegations lie between it and the policy.
+    depth: usize,
 }
 
 impl fmt::Debug for Engine {
@@ -70,6 +74,12 @@ impl fmt::Debug for Engine {
             .field("open_holds", &self.holds.len())
             .field("store", self.group.store())
             .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.group.store().close();
     }
 }
 

@@ -3,16 +3,16 @@
 use super::Engine;
 use super::accounts::Accounts;
 use super::group::GroupCommit;
-use super::holds::{Cell, Holds, Live};
+use super::holds::{Cell, Holds, Live, Room};
 use super::limits::Limits;
-use crate::spend::clock::{Forward, WallClock};
+use crate::spend::clock::{END, Forward, WallClock};
 use crate::spend::error::{OpenError, SpendError};
 use crate::spend::event::Subscribers;
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::HoldState;
 use crate::spend::store::{Store, StoreError};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 impl Engine {
     pub(crate) fn open(
@@ -22,14 +22,15 @@ impl Engine {
         subscribers: Subscribers,
     ) -> Result<Self, OpenError> {
         policy.validate()?;
-        let opened = store.open(&policy, clock.unix_millis())?;
+        let opened = store.open(&policy, clock.unix_millis().min(END))?;
         let engine = Self {
             accounts: Accounts::new(policy.account_cap),
             holds: Holds::new(policy.hold_cap),
             clock: Forward::new(clock, opened.latest),
             generation: AtomicU64::new(opened.next_generation),
-            token: ahash::RandomState::new().hash_one(opened.latest),
+            prefix: format!("{:016x}-", ahash::RandomState::new().hash_one(opened.latest)),
             grants: RwLock::default(),
+            settings: Mutex::default(),
             subscribers,
             group: GroupCommit::new(store),
             limits: Limits::new(policy),
@@ -43,9 +44,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Takes a stored hold back into memory when the store is opened.
+    /// Takes a stored hold back into memory when the store is opened. The policy may have changed meanwhile: there is room for
+    /// it, and its scopes that are gone have no limits.
     pub(crate) fn reopen(&self, state: HoldState) -> Result<(), SpendError> {
-        let accounts = self.accounts(&state.path)?;
+        let accounts = self.accounts_of(&state)?;
         let left = state.left();
         for account in &accounts {
             account.set_aside(&left);
@@ -54,7 +56,7 @@ impl Engine {
         let cell = Arc::new(Cell::default());
         let mut live = cell.lock();
         // There are as many as there were; the cap may be lower now.
-        let _ = self.holds.claim(&id, &cell, true);
+        let _ = self.holds.claim(&id, &cell, Room::Due);
         *live = Some(Live { handles: 0, detached: true, looked_at: deadline, ..Live::new(state, accounts) });
         drop(live);
         self.holds.expires(deadline, generation, &id);

@@ -94,6 +94,7 @@ impl Engine {
         self.holds.ended(live.looked_at, name.generation);
         self.holds.remove(&name.id, cell);
         let settlement = *live.state.settlement().expect("settled above");
+        live.accounts = Vec::new(); // whoever still has the handle keeps them no longer from making room
         let path = Arc::clone(&live.state.path);
         let id = name.id.clone();
         events.push(match stated {
@@ -114,22 +115,23 @@ impl Engine {
         note: &str,
         finally: impl FnOnce(&mut HoldState, Millis),
     ) -> Result<Option<SpendEvent>, SpendError> {
-        let at = self.take_overrun(&live.accounts, &effects.overrun)?;
+        let at = self.take_overrun(&live.accounts, &effects.overrun);
         if !effects.overrun.is_none() {
             effects.moves.push(tab::overrun(at, &effects.overrun));
         }
         finally(&mut state, at);
-        if let Err(error) = self.group.write([record(kind, at, effects.moves, &state, note)]) {
+        if let Err(error) = self.group.write(record(kind, at, effects.moves, &state, note)) {
             if !effects.overrun.is_none() {
-                self.give_back(&live.accounts, &[(at, effects.overrun)]);
+                self.give_back(&live.accounts, &[(at, effects.overrun)], at);
             }
             return Err(error.into());
         }
+        // It is so from here on: nothing below asks a clock or a store, which might panic.
         for account in &live.accounts {
             account.no_longer_held(&effects.unheld);
         }
-        self.give_back(&live.accounts, &effects.back);
         live.state = state;
+        self.give_back(&live.accounts, &effects.back, at);
         let (id, path) = (live.state.id.clone(), Arc::clone(&live.state.path));
         Ok((!effects.overrun.is_none()).then_some(SpendEvent::Overrun { id, path, amounts: effects.overrun }))
     }

@@ -1,13 +1,15 @@
 //! How full limits are, and what they may be from now on.
 
-use super::Engine;
 use super::gauges::slots;
 use super::judge::Gauged;
+use super::limits::UNLIMITED;
+use super::{Engine, short};
 use crate::gauge::{Seen, post};
 use crate::spend::amount::{AmountError, Dimension, MOST};
 use crate::spend::error::SpendError;
 use crate::spend::record::Millis;
 use crate::spend::window::Window;
+use std::sync::PoisonError;
 
 /// How full one limit of one account is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,7 @@ impl Engine {
         if amount > MOST {
             return Err(AmountError::TooLarge { dimension, amount }.into());
         }
+        let _settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = self.limits.current_policy();
         changed.scopes[place].limits[limit].amount = amount;
         self.group.redefine(&changed, self.now())?;
@@ -69,7 +72,8 @@ impl Engine {
     }
 
     pub(crate) fn status(&self, scope: &str, key: &str) -> Result<Vec<LimitStatus>, SpendError> {
-        let account = self.account(scope, key)?;
+        short("a key", key)?;
+        let account = self.account(scope, key, false)?;
         let accounts = [account];
         let gauged = Gauged::new(&self.limits, &accounts);
         let postings = self.postings(&gauged, &[]);
@@ -99,7 +103,7 @@ impl Engine {
                 LimitStatus {
                     dimension: line.dimension,
                     window: line.window.clone(),
-                    limit: (line.amount != u64::MAX).then_some(line.amount),
+                    limit: (line.amount != UNLIMITED).then_some(line.amount),
                     spent: used - held,
                     held,
                     resets_at: slot.and_then(|slot| line.window.lapses(slot)),

@@ -1,11 +1,12 @@
 //! Steps of an open hold: more is set aside, or some of it is used.
 
 use super::accounts::Front;
+use super::holding::above_ceiling;
 use super::holds::{Cell, Live};
 use super::judge::Asked;
 use super::limits::Limits;
 use super::{Engine, record, refused, short, show};
-use crate::spend::amount::{Amounts, Quantities};
+use crate::spend::amount::{Amounts, Dimension, Quantities};
 use crate::spend::error::SpendError;
 use crate::spend::event::SpendEvent;
 use crate::spend::hold::HoldRef;
@@ -52,7 +53,10 @@ impl Engine {
             room_for_step(&live.state)?;
         }
         let asked = Asked { most: more, least: more };
-        let (at, taken) = self.take(&live.accounts, &asked);
+        let (at, taken) = match above_ceiling(&live.state, more[Dimension::Cost]) {
+            Some(refusal) => (self.now(), Err(refusal)),
+            None => self.take(&live.accounts, &asked),
+        };
         let mut state = live.state.clone();
         let granted = match taken {
             Ok(granted) => granted,
@@ -69,7 +73,7 @@ impl Engine {
                             decision: None,
                         },
                     )?;
-                    self.group.write([record(Kind::Deny, at, Vec::new(), &state, "")])?;
+                    self.group.write(record(Kind::Deny, at, Vec::new(), &state, ""))?;
                     live.state = state;
                 }
                 return Err(refused(Some(&name.id), refusal, events));
@@ -93,7 +97,7 @@ impl Engine {
         for account in &live.accounts {
             account.set_aside(&granted.amounts);
         }
-        if let Err(error) = self.group.write([record(Kind::Extend, at, vec![reserved], &state, "")]) {
+        if let Err(error) = self.group.write(record(Kind::Extend, at, vec![reserved], &state, "")) {
             self.undo(&live.accounts, at, &granted.amounts);
             return Err(error.into());
         }

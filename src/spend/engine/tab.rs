@@ -5,6 +5,9 @@ use crate::spend::books::{Books, Entry};
 use crate::spend::policy::OnExpiry;
 use crate::spend::record::{HoldState, Millis, Move, Part, Phase, Settlement};
 
+/// How many parts of a hold are kept apart whatever the policy: it is written whole at every step.
+const APART: usize = 64;
+
 /// What an operation changes besides the hold itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Effects {
@@ -32,8 +35,9 @@ impl HoldState {
         self.phase == Phase::Expired
     }
 
-    /// More set aside, at `at`. `same_windows` says whether two instants lie in the same slots of all limits: their parts need
-    /// not be told apart.
+    /// More set aside, at `at`. The first [`APART`] parts are told apart, since a window that is added to the policy later may ask
+    /// when each was taken. From then on one is joined to the part before if `same_windows` says that their instants lie in the
+    /// same slots of all limits.
     pub(crate) fn set_aside(
         &mut self,
         at: Millis,
@@ -42,8 +46,9 @@ impl HoldState {
     ) -> Move {
         let mut books = Books::default();
         books.add(amounts, |entry| &mut entry.reserved);
+        let apart = self.parts.len() >= APART;
         match self.parts.last_mut() {
-            Some(last) if same_windows(last.at) => {
+            Some(last) if last.at == at || (apart && same_windows(last.at)) => {
                 if let Some(sum) = last.left.checked_add(amounts) {
                     last.left = sum;
                     return Move { at: last.at, books };

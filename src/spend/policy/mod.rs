@@ -51,6 +51,8 @@ pub struct SpendPolicy {
     pub(crate) reduced: ReducedProfile,
     pub(crate) account_cap: usize,
     pub(crate) hold_cap: usize,
+    #[serde(default = "grant_cap")]
+    pub(crate) grant_cap: usize,
     pub(crate) answers_for: Millis,
 }
 
@@ -62,7 +64,7 @@ impl Default for SpendPolicy {
 
 impl SpendPolicy {
     /// No budgets yet, in micro-dollars. Holds live for 10 minutes; 65,536 accounts are kept in memory and as many holds may
-    /// be open; answers are remembered for a day.
+    /// be open; a million grants may be delegated; answers are remembered for a day.
     pub fn new() -> Self {
         Self {
             unit: MoneyUnit::default(),
@@ -75,6 +77,7 @@ impl SpendPolicy {
             reduced: ReducedProfile::default(),
             account_cap: 65_536,
             hold_cap: 65_536,
+            grant_cap: grant_cap(),
             answers_for: 86_400_000,
         }
     }
@@ -136,6 +139,12 @@ impl SpendPolicy {
     /// The most holds that are open at once.
     pub fn hold_cap(mut self, cap: usize) -> Self {
         self.hold_cap = cap;
+        self
+    }
+
+    /// The most grants that may be delegated while the budgets are in use. They are kept for good.
+    pub fn grant_cap(mut self, cap: usize) -> Self {
+        self.grant_cap = cap;
         self
     }
 
@@ -225,6 +234,7 @@ impl SpendPolicy {
             ("ttl", self.ttl),
             ("account_cap", self.account_cap as u64),
             ("hold_cap", self.hold_cap as u64),
+            ("grant_cap", self.grant_cap as u64),
             ("answers_for", self.answers_for),
         ];
         match positive.into_iter().find(|&(_, value)| value == 0) {
@@ -323,7 +333,12 @@ impl SpendPolicy {
     }
 }
 
-fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+fn grant_cap() -> usize {
+    1 << 20
+}
+
+/// The lesser ceiling, where there is one.
+pub(crate) fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     [one, other].into_iter().flatten().min()
 }
 

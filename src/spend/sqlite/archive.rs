@@ -36,7 +36,7 @@ impl Writer {
     /// Moves the first rows up to one that must stay: one of `before` or later, one that a window still adds up, or one
     /// of a hold that may still change.
     pub(super) fn archive(&mut self, before: Millis, to: &Path) -> Result<Archived, StoreError> {
-        let Self { connection, file, state } = self;
+        let Self { connection, file, state, .. } = self;
         let state = state.as_mut().ok_or_else(not_open)?;
         let target = Named::new(to.to_owned());
         let sql = file.sql("archive");

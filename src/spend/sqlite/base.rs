@@ -4,13 +4,15 @@
 //! digest over all of it, so that an altered base is found as an altered row is.
 
 use super::queries;
-use super::row::{GENESIS, Hash, add_text, books_at, columns};
+use super::row::{GENESIS, Hash, add_text, books_at, columns, execute_with_books};
 use super::schema::book_columns;
+use super::wide;
 use crate::spend::books::Books;
 use crate::spend::record::Millis;
-use rusqlite::{Connection, Result, params, params_from_iter, types::Value};
+use rusqlite::{Connection, Result, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
 /// The single row of `base`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -110,10 +112,7 @@ impl Base {
         let names = book_columns().join(", ");
         let marks = vec!["?"; book_columns().len()].join(", ");
         let sql = format!("INSERT OR REPLACE INTO base_account (scope, key, {names}) VALUES (?, ?, {marks})");
-        let values = [Value::from(scope.to_owned()), Value::from(key.to_owned())];
-        let values = values.into_iter().chain(columns(books).map(Value::from));
-        connection.prepare_cached(&sql)?.execute(params_from_iter(values))?;
-        Ok(())
+        execute_with_books(connection, &sql, scope, key, books)
     }
 }
 
@@ -146,7 +145,7 @@ fn digest(
     for (scope, key, books) in accounts {
         add_text(&mut sum, scope);
         add_text(&mut sum, key);
-        columns(books).for_each(|part| sum.update(part.to_le_bytes()));
+        columns(books).for_each(|part| sum.update(wide::bytes(part).collect::<SmallVec<[u8; 24]>>()));
     }
     for (id, state) in grants {
         add_text(&mut sum, id);

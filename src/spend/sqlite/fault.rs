@@ -69,11 +69,6 @@ pub(super) fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// A constraint of the tables refused it, of that extended code?
-pub(super) fn is_constraint(error: &Error, code: i32) -> bool {
-    matches!(error, Error::SqliteFailure(failure, _) if failure.extended_code == code)
-}
-
 fn plain(error: &Error) -> String {
     match error {
         Error::SqliteFailure(_, Some(text)) => text.clone(),

@@ -3,7 +3,7 @@
 use super::base::Base;
 use super::crash;
 use super::fault::Named;
-use super::schema::{APPLICATION, Identity, VERSION, VERSION_2, version_1};
+use super::schema::{APPLICATION, Identity, VERSION, VERSION_2, version_1, version_3};
 use crate::spend::store::StoreError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -11,7 +11,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 type Step = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
 /// Step `n` makes version `n + 1`.
-const STEPS: [Step; VERSION as usize] = [create, add_grants];
+const STEPS: [Step; VERSION as usize] = [create, add_grants, widen_sums];
 
 /// Refuses a file that is not a store, or a later one, before anything is changed in it. Returns its version: 0 for an empty file.
 pub(super) fn identify(connection: &Connection, file: &Named) -> Result<u32, StoreError> {
@@ -55,6 +55,10 @@ fn create(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 fn add_grants(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute_batch(VERSION_2)
+}
+
+fn widen_sums(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch(&version_3())
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod schema;
 mod status;
 mod tally;
 mod verify;
+mod wide;
 mod writer;
 
 #[cfg(test)]
@@ -90,7 +91,7 @@ impl SqliteStore {
         file.is_plain("open")?;
         let lock = WriterLock::take(&file)?;
         let connection = connect::writer(&file)?;
-        let writer = Writer { connection, file: file.clone(), state: None };
+        let writer = Writer { connection, file: file.clone(), state: None, is_open: false };
         let (in_use, readers, writer) = (RwLock::default(), Mutex::default(), Mutex::new(writer));
         Ok(Self { file, in_use, readers, writer, _lock: lock })
     }
@@ -147,9 +148,18 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError> {
         let mut writer = self.writer();
+        if writer.is_open {
+            let (path, holder) = (self.file.text(), Some(std::process::id()));
+            return Err(StoreError::InUse { path, holder });
+        }
         let opened = writer.open(policy, now)?;
+        writer.is_open = true;
         self.publish(&writer);
         Ok(opened)
+    }
+
+    fn close(&self) {
+        self.writer().is_open = false;
     }
 
     fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ use super::queries;
 use super::row::{CONFIGURED, Row, configured};
 use super::tally::Tally;
 use super::verify::{self, Verified, clamped};
+use super::wide::Sum;
 use super::writer::{InUse, State, Writer, insert, load_tip, next, not_open};
 use crate::spend::policy::SpendPolicy;
 use crate::spend::record::Millis;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 impl Writer {
     /// The file is checked as a whole, and only then changed: all of the policy, or nothing.
     pub(super) fn open(&mut self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError> {
-        let Self { connection, file, state } = self;
+        let Self { connection, file, state, .. } = self;
         let text = serde_json::to_string(policy).map_err(|error| file.io("write to", error))?;
         let asked = Limits::of(policy);
         let sql = file.sql("open");
@@ -33,7 +34,7 @@ impl Writer {
         let all = kept.with(&asked);
         let verified = verify::content(&transaction, kept_policy.as_ref(), &kept, &all, &mut findings);
         let verified = verified.map_err(|stop| refused(file, &findings, stop))?;
-        let Verified { tally, open, next_generation, latest, base, mut tip, counts: _ } = verified;
+        let Verified { tally, open, next_generation, latest, base, mut tip, counts } = verified;
         crash::point("verified");
 
         if let Some(kept_policy) = &kept_policy {
@@ -63,7 +64,8 @@ impl Writer {
         crash::point("committed");
 
         let in_use = Arc::new(InUse { policy: policy.clone(), limits: asked, numbers });
-        *state = Some(State { in_use, since: base.state.since, latest, tip: Some(tip) });
+        *state =
+            Some(State { in_use, since: base.state.since, latest, tip: Some(tip), grants: counts.grants });
         Ok(Opened { holds: open, next_generation, latest })
     }
 }
@@ -71,7 +73,7 @@ impl Writer {
 impl Writer {
     /// The same limits with other amounts, and whatever else is no limit.
     pub(super) fn redefine(&mut self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
-        let Self { connection, file, state } = self;
+        let Self { connection, file, state, .. } = self;
         let state = state.as_mut().ok_or_else(not_open)?;
         let text = serde_json::to_string(policy).map_err(|error| file.io("write to", error))?;
         let (kept, asked) = (state.in_use.policy.unit.to_string(), policy.unit.to_string());
@@ -136,7 +138,7 @@ fn recount(
         for (&(index, slot), &used) in tab.used.iter().filter(|(_, used)| **used != 0) {
             let new = index.checked_sub(kept.all.len()).and_then(|index| new.get(index));
             if let Some(number) = new {
-                put.execute(params![number, key, slot, used])?;
+                put.execute(params![number, key, slot, Sum(used)])?;
             }
         }
     }

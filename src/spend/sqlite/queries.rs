@@ -2,6 +2,7 @@
 
 use super::row::{LedgerRow, Row, books_at};
 use super::schema::book_columns;
+use super::wide;
 use crate::spend::policy::{Grant, SpendPolicy};
 use crate::spend::record::{FAMILY, HoldState, Millis};
 use crate::spend::store::AccountBooks;
@@ -79,7 +80,8 @@ pub(super) fn books(connection: &Connection, policy: Option<&SpendPolicy>) -> Re
 pub(super) fn usage(connection: &Connection, counted: i64, key: &str, first: u32) -> Result<Vec<(u32, u64)>> {
     let sql = "SELECT slot, used FROM usage WHERE counted = ?1 AND key = ?2 AND slot >= ?3 AND used > 0";
     let mut select = connection.prepare_cached(sql)?;
-    let rows = select.query_map(params![counted, key, first], |row| Ok((row.get(0)?, unsigned(row, 1)?)))?;
+    let rows =
+        select.query_map(params![counted, key, first], |row| Ok((row.get(0)?, wide::used(row, 1)?)))?;
     rows.collect()
 }
 

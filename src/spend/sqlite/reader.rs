@@ -7,6 +7,7 @@ use super::limits::Limits;
 use super::queries;
 use super::row::{LedgerEntry, LedgerRow};
 use super::status::{self, AccountStatus};
+use super::wide;
 use crate::spend::policy::{Grant, SpendPolicy};
 use crate::spend::record::{HoldState, Millis, Record};
 use crate::spend::store::{AccountBooks, StoreError};
@@ -40,7 +41,7 @@ pub struct UsageRow {
     pub limit: String,
     /// The slot of its window.
     pub slot: u32,
-    /// What was used in it.
+    /// What was used in it; `u64::MAX` for more.
     pub used: u64,
 }
 
@@ -152,7 +153,7 @@ impl SqliteReader {
                     connection.query_row(number, [&counted.id], |row| row.get(0)).optional()?;
                 let rows = select.query_map([number], |row| {
                     let (scope, limit) = (counted.scope.clone(), counted.id.clone());
-                    let (key, slot, used) = (row.get(0)?, row.get(1)?, queries::unsigned(row, 2)?);
+                    let (key, slot, used) = (row.get(0)?, row.get(1)?, wide::used(row, 2)?);
                     Ok(UsageRow { scope, key, limit, slot, used })
                 })?;
                 for row in rows {

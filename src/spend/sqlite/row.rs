@@ -4,13 +4,16 @@
 //! is not said twice: the path is in `body` only where it is not the hold's. `chain` is the SHA-256 of the chain value
 //! of the row before and of everything in this one, each text with its length before it.
 
+use super::wide::Sum;
 use crate::spend::amount::{DIMENSIONS, Dimension};
 use crate::spend::books::{Books, Entry};
 use crate::spend::policy::{Grant, SpendPolicy};
 use crate::spend::record::{Account, HoldState, Kind, Millis, Move, Phase, Record};
+use rusqlite::{Connection, ToSql, params_from_iter};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -162,7 +165,7 @@ impl Serialize for Sparse<'_> {
 
 impl<'de> Deserialize<'de> for Sparse<'_> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let moved = BTreeMap::<Dimension, [i64; 5]>::deserialize(deserializer)?;
+        let moved = BTreeMap::<Dimension, [i128; 5]>::deserialize(deserializer)?;
         let mut books = Books::default();
         for (dimension, parts) in moved {
             *books.entry_mut(dimension) = entry(parts);
@@ -178,17 +181,17 @@ pub(super) const PARTS: [&str; 5] = ["reserved", "overrun", "settled", "released
 pub(super) const COLUMNS: usize = PARTS.len() * DIMENSIONS.len();
 
 /// In the order of [`PARTS`].
-pub(super) fn parts(entry: &Entry) -> [i64; 5] {
+pub(super) fn parts(entry: &Entry) -> [i128; 5] {
     let Entry { reserved, overrun, settled, released, expired } = *entry;
     [reserved, overrun, settled, released, expired]
 }
 
-fn entry([reserved, overrun, settled, released, expired]: [i64; 5]) -> Entry {
+fn entry([reserved, overrun, settled, released, expired]: [i128; 5]) -> Entry {
     Entry { reserved, overrun, settled, released, expired }
 }
 
 /// Books as columns: dimension by dimension, the parts of each.
-pub(super) fn columns(books: &Books) -> impl Iterator<Item = i64> {
+pub(super) fn columns(books: &Books) -> impl Iterator<Item = i128> {
     books.iter().flat_map(|(_, entry)| parts(entry))
 }
 
@@ -199,12 +202,27 @@ pub(super) fn books_at(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Resul
     for dimension in DIMENSIONS {
         let mut parts = [0; 5];
         for part in &mut parts {
-            *part = row.get(column)?;
+            *part = row.get::<_, Sum>(column)?.0;
             column += 1;
         }
         *books.entry_mut(dimension) = entry(parts);
     }
     Ok(books)
+}
+
+/// Runs a statement with a scope, a key and books as its parameters, in this order.
+pub(super) fn execute_with_books(
+    connection: &Connection,
+    sql: &str,
+    scope: &str,
+    key: &str,
+    books: &Books,
+) -> rusqlite::Result<()> {
+    let sums: SmallVec<[Sum; COLUMNS]> = columns(books).map(Sum).collect();
+    let names: [&dyn ToSql; 2] = [&scope, &key];
+    let values = names.into_iter().chain(sums.iter().map(|sum| sum as &dyn ToSql));
+    connection.prepare_cached(sql)?.execute(params_from_iter(values))?;
+    Ok(())
 }
 
 /// The first eight bytes of the state's SHA-256: what is left to check an ended hold by once its rows are archived.

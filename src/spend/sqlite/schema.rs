@@ -22,7 +22,7 @@ use rusqlite::{Connection, Result};
 pub(super) const APPLICATION: i32 = 0x746f_6c6c;
 
 /// The schema of this version.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// The columns of books: `cost_reserved`, ...
 pub(super) fn book_columns() -> Vec<String> {
@@ -68,6 +68,27 @@ CREATE TABLE base_grant (id TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL) STRI
 CREATE INDEX hold_ended ON hold (ended) WHERE ended IS NOT NULL;
 ";
 
+/// What version 3 changes: sums of any size. The tables are made anew, since a column's type stays what it is.
+pub(super) fn version_3() -> String {
+    let books = book_columns().iter().map(|name| format!("{name} ANY NOT NULL")).collect::<Vec<_>>();
+    let books = books.join(", ");
+    let account = format!("scope TEXT NOT NULL, key TEXT NOT NULL, {books}, PRIMARY KEY (scope, key)");
+    let usage = "counted INTEGER NOT NULL REFERENCES counted (n), key TEXT NOT NULL, slot INTEGER NOT NULL,
+    used ANY NOT NULL, PRIMARY KEY (counted, key, slot)";
+    let tables = [("account", account.as_str()), ("base_account", &account), ("usage", usage)];
+    let widened = tables.map(|(table, columns)| {
+        format!(
+            "
+CREATE TABLE wide ({columns}) STRICT, WITHOUT ROWID;
+INSERT INTO wide SELECT * FROM {table};
+DROP TABLE {table};
+ALTER TABLE wide RENAME TO {table};
+"
+        )
+    });
+    widened.concat()
+}
+
 /// What a file says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -106,5 +127,6 @@ pub(super) fn expected_objects() -> Result<Vec<(String, String, Option<String>)>
     let empty = Connection::open_in_memory()?;
     empty.execute_batch(&version_1())?;
     empty.execute_batch(VERSION_2)?;
+    empty.execute_batch(&version_3())?;
     objects(&empty)
 }

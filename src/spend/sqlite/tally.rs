@@ -2,7 +2,7 @@
 
 use super::limits::Limits;
 use crate::spend::amount::Dimension;
-use crate::spend::books::{Books, Entry};
+use crate::spend::books::Books;
 use crate::spend::record::{Account, Millis, Move};
 use crate::spend::window::Window;
 use ahash::AHashMap;
@@ -21,7 +21,7 @@ pub(super) struct Tally<'l> {
 pub(super) struct Tab {
     pub(super) books: Books,
     /// What was used, by limit and slot.
-    pub(super) used: BTreeMap<(usize, u32), i64>,
+    pub(super) used: BTreeMap<(usize, u32), i128>,
 }
 
 /// A sum that no longer fits, and of what.
@@ -30,20 +30,6 @@ pub(super) struct Overflow {
     pub(super) scope: String,
     pub(super) key: String,
     pub(super) dimension: Dimension,
-}
-
-/// [`Entry::used`], where it fits.
-pub(super) fn used(entry: &Entry) -> Option<i64> {
-    let used = i128::from(entry.reserved) + i128::from(entry.overrun) - i128::from(entry.released);
-    i64::try_from(used).ok()
-}
-
-/// [`Entry::outstanding`], which of altered books may not fit into 64 bits.
-pub(super) fn outstanding(entry: &Entry) -> i128 {
-    let Entry { reserved, overrun, settled, released, expired } = *entry;
-    let [reserved, overrun, settled, released, expired] =
-        [reserved, overrun, settled, released, expired].map(i128::from);
-    reserved + overrun - settled - released - expired
 }
 
 impl<'l> Tally<'l> {
@@ -57,10 +43,10 @@ impl<'l> Tally<'l> {
         let limits = self.limits;
         let overflow = |dimension| Overflow { scope: scope.to_owned(), key: key.to_owned(), dimension };
         let tab = self.tab(scope, key);
-        tab.books = tab.books.checked_add(books).map_err(overflow)?;
+        tab.books.add_books(books).map_err(overflow)?;
         for (index, counted) in distinct(limits, scope) {
             if counted.window == Window::Lifetime {
-                let used = used(books.entry(counted.dimension)).ok_or(overflow(counted.dimension))?;
+                let used = books.entry(counted.dimension).used();
                 tab.add(index, counted.window.slot(0), used).ok_or(overflow(counted.dimension))?;
             }
         }
@@ -75,10 +61,9 @@ impl<'l> Tally<'l> {
             // There is an account even where nothing moved.
             let tab = self.tab(scope, key);
             for moved in moves {
-                tab.books = tab.books.checked_add(&moved.books).map_err(overflow)?;
+                tab.books.add_books(&moved.books).map_err(overflow)?;
                 for (index, counted) in distinct(limits, scope) {
-                    let entry = moved.books.entry(counted.dimension);
-                    let used = used(entry).ok_or(overflow(counted.dimension))?;
+                    let used = moved.books.entry(counted.dimension).used();
                     let slot = counted.window.slot(moved.at);
                     if used != 0 && slot >= counted.first_slot(since) {
                         tab.add(index, slot, used).ok_or(overflow(counted.dimension))?;
@@ -111,7 +96,7 @@ impl<'l> Tally<'l> {
 }
 
 impl Tab {
-    fn add(&mut self, limit: usize, slot: u32, used: i64) -> Option<()> {
+    fn add(&mut self, limit: usize, slot: u32, used: i128) -> Option<()> {
         let sum = self.used.entry((limit, slot)).or_default();
         *sum = sum.checked_add(used)?;
         Some(())

@@ -1,20 +1,19 @@
 //! The writing side: batches of records, each in one transaction.
 
 use super::crash;
-use super::fault::{Named, is_constraint};
+use super::fault::Named;
 use super::limits::Limits;
-use super::row::{self, DELEGATED, Hash, Row, columns, phase_name};
+use super::row::{self, DELEGATED, Hash, Row, books_at, execute_with_books, phase_name};
 use super::schema::book_columns;
 use super::tally::{Overflow, Tab, Tally};
 use super::verify::{clamped, forgotten, is_kept};
+use super::wide::Sum;
 use super::{base::Base, queries};
 use crate::spend::policy::{Grant, SpendPolicy};
 use crate::spend::record::{HoldState, Millis, Phase, Record};
 use crate::spend::store::StoreError;
 use ahash::AHashMap;
-use rusqlite::ToSql;
-use rusqlite::ffi::{SQLITE_CONSTRAINT_CHECK, SQLITE_CONSTRAINT_DATATYPE};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::sync::{Arc, LazyLock};
 
 /// What is counted while a store is open.
@@ -33,6 +32,8 @@ pub(super) struct Writer {
     pub(super) file: Named,
     /// `None` until the store is opened under a policy.
     pub(super) state: Option<State>,
+    /// Does an engine use it?
+    pub(super) is_open: bool,
 }
 
 #[derive(Debug)]
@@ -44,13 +45,15 @@ pub(super) struct State {
     pub(super) latest: Millis,
     /// The ledger's last row and its chain value; `None` where a failure left it in doubt.
     pub(super) tip: Option<Tip>,
+    /// How many grants were delegated.
+    pub(super) grants: u64,
 }
 
 pub(super) type Tip = (i64, Hash);
 
 impl Writer {
     pub(super) fn write(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        let Self { connection, file, state } = self;
+        let Self { connection, file, state, .. } = self;
         let state = state.as_mut().ok_or_else(not_open)?;
         let (Some(first), in_use) = (records.first(), &state.in_use) else { return Ok(()) };
         let mut sums = Tally::new(&in_use.limits, state.since);
@@ -89,7 +92,7 @@ impl Writer {
 
     /// A grant that is known stays as it is.
     pub(super) fn delegate(&mut self, grant: &Grant) -> Result<(), StoreError> {
-        let Self { connection, file, state } = self;
+        let Self { connection, file, state, .. } = self;
         let state = state.as_mut().ok_or_else(not_open)?;
         let sql = file.sql("write to");
         let body = serde_json::to_string(grant).map_err(|error| file.io("write to", error))?;
@@ -100,6 +103,11 @@ impl Writer {
         if queries::grant(&transaction, &grant.id).map_err(&sql)?.is_some() {
             state.tip = Some(tip);
             return Ok(());
+        }
+        let cap = state.in_use.policy.grant_cap;
+        if state.grants >= cap as u64 {
+            state.tip = Some(tip);
+            return Err(StoreError::Full { what: "delegated grant", cap });
         }
         let at = clamped(state.latest);
         let (seq, body) = (next(file, tip.0)?, body.as_str());
@@ -115,6 +123,7 @@ impl Writer {
         transaction.commit().map_err(&sql)?;
         crash::point("committed");
         state.tip = Some(tip);
+        state.grants += 1;
         Ok(())
     }
 }
@@ -207,34 +216,22 @@ fn put_account(
     key: &str,
     tab: &Tab,
 ) -> Result<(), StoreError> {
-    static ADD: LazyLock<String> = LazyLock::new(|| {
-        let sums = (3..).zip(book_columns()).map(|(mark, name)| format!("{name} = {name} + ?{mark}"));
-        let sums = sums.collect::<Vec<_>>().join(", ");
-        format!("UPDATE account SET {sums} WHERE scope = ?1 AND key = ?2")
+    static GET: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT {} FROM account WHERE scope = ?1 AND key = ?2", book_columns().join(", "))
     });
     static PUT: LazyLock<String> = LazyLock::new(|| {
         let marks = (3..).zip(book_columns()).map(|(mark, _)| format!("?{mark}"));
         let (names, marks) = (book_columns().join(", "), marks.collect::<Vec<_>>().join(", "));
-        format!("INSERT INTO account (scope, key, {names}) VALUES (?1, ?2, {marks})")
+        format!("INSERT OR REPLACE INTO account (scope, key, {names}) VALUES (?1, ?2, {marks})")
     });
-    let execute = |sql: &str| -> rusqlite::Result<usize> {
-        let parts: [i64; row::COLUMNS] = {
-            let mut parts = [0; row::COLUMNS];
-            parts.iter_mut().zip(columns(&tab.books)).for_each(|(part, value)| *part = value);
-            parts
-        };
-        let names: [&dyn ToSql; 2] = [&scope, &key];
-        let values = names.into_iter().chain(parts.iter().map(|part| part as &dyn ToSql));
-        transaction.prepare_cached(sql)?.execute(params_from_iter(values))
-    };
-    let put = execute(&ADD).and_then(|rows| if rows == 0 { execute(&PUT) } else { Ok(rows) });
-    put.map(|_| ()).map_err(|error| match error {
-        // An integer column does not take the floating-point number that SQLite makes of a sum that does not fit.
-        error if is_constraint(&error, SQLITE_CONSTRAINT_DATATYPE) => StoreError::Other(format!(
-            "the books of {scope} {key:?} add up to more than can be counted; nothing was changed"
-        )),
-        error => file.sql("write to")(error),
-    })
+    let sql = file.sql("write to");
+    let mut get = transaction.prepare_cached(&GET).map_err(&sql)?;
+    let kept = get.query_row([scope, key], |row| books_at(row, 0)).optional().map_err(&sql)?;
+    let mut books = kept.unwrap_or_default();
+    books.add_books(&tab.books).map_err(|dimension| {
+        too_much(Overflow { scope: scope.to_owned(), key: key.to_owned(), dimension })
+    })?;
+    execute_with_books(transaction, &PUT, scope, key, &books).map_err(sql)
 }
 
 fn put_usage(
@@ -244,25 +241,28 @@ fn put_usage(
     key: &str,
     tab: &Tab,
 ) -> Result<(), StoreError> {
-    let add = "UPDATE usage SET used = used + ?4 WHERE counted = ?1 AND key = ?2 AND slot = ?3";
-    let put = "INSERT INTO usage (counted, key, slot, used) VALUES (?1, ?2, ?3, ?4)";
+    let get = "SELECT used FROM usage WHERE counted = ?1 AND key = ?2 AND slot = ?3";
+    let put = "INSERT OR REPLACE INTO usage (counted, key, slot, used) VALUES (?1, ?2, ?3, ?4)";
     for (&(index, slot), &used) in tab.used.iter().filter(|(_, used)| **used != 0) {
         let Some(number) = in_use.numbers.get(index) else { continue };
-        let execute = |sql| transaction.prepare_cached(sql)?.execute(params![number, key, slot, used]);
-        let done = execute(add).and_then(|rows| if rows == 0 { execute(put) } else { Ok(rows) });
-        done.map_err(|error| {
-            let limit = &in_use.limits.all[index].id;
-            match error {
-                error if is_constraint(&error, SQLITE_CONSTRAINT_DATATYPE) => StoreError::Other(format!(
-                    "{limit} of {key:?} adds up to more than can be counted; nothing was changed"
-                )),
-                error if is_constraint(&error, SQLITE_CONSTRAINT_CHECK) => StoreError::Other(format!(
-                    "{limit} of {key:?} would give back {} more than was used in slot {slot}; nothing was changed",
-                    used.unsigned_abs()
-                )),
-                error => file.sql("write to")(error),
-            }
+        let sql = file.sql("write to");
+        let mut get = transaction.prepare_cached(get).map_err(&sql)?;
+        let kept = get.query_row(params![number, key, slot], |row| row.get(0)).optional().map_err(&sql)?;
+        let Sum(kept) = kept.unwrap_or(Sum(0));
+        let limit = &in_use.limits.all[index];
+        let sum = kept.checked_add(used).ok_or_else(|| {
+            let (scope, key) = (limit.scope.clone(), key.to_owned());
+            too_much(Overflow { scope, key, dimension: limit.dimension })
         })?;
+        if sum < 0 {
+            return Err(StoreError::Other(format!(
+                "{} of {key:?} would give back {} more than was used in slot {slot}; nothing was changed",
+                limit.id,
+                sum.unsigned_abs()
+            )));
+        }
+        let put = transaction.prepare_cached(put);
+        put.and_then(|mut put| put.execute(params![number, key, slot, Sum(sum)])).map_err(sql)?;
         crash::point("usage");
     }
     Ok(())

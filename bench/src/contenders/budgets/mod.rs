@@ -107,6 +107,9 @@ impl Store for Slow {
     fn open(&self, policy: &SpendPolicy, now: Millis) -> Result<Opened, StoreError> {
         self.store.open(policy, now)
     }
+    fn close(&self) {
+        self.store.close();
+    }
     fn redefine(&self, policy: &SpendPolicy, now: Millis) -> Result<(), StoreError> {
         self.store.redefine(policy, now)
     }

@@ -11,6 +11,7 @@ ttl = "1h30m"
 on_expiry = "released"
 account_cap = 1000
 hold_cap = 2_000
+grant_cap = 3_000
 answers_for = "2d"
 
 [[spend.scope]]
@@ -123,6 +124,7 @@ fn all_built() -> SpendPolicy {
         .on_expiry(OnExpiry::Released)
         .account_cap(1_000)
         .hold_cap(2_000)
+        .grant_cap(3_000)
         .answers_for(Duration::from_secs(2 * 86_400))
         .scope(user)
         .scope(all)
@@ -261,6 +263,7 @@ fn a_mistake_of_a_setting_is_told_at_its_key() {
         (setting("account_cap = 0"), 2, "spend.account_cap", &["is 0", "a whole number, 1 to"]),
         (setting("hold_cap = -1"), 2, "spend.hold_cap", &["is -1", "a whole number, 1 to"]),
         (setting("hold_cap = 1e3"), 2, "spend.hold_cap", &["is 1e3", "a whole number"]),
+        (setting("grant_cap = 0"), 2, "spend.grant_cap", &["is 0", "a whole number, 1 to"]),
     ]);
 }
 

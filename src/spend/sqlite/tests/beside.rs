@@ -26,7 +26,7 @@ fn audits_and_readers_beside_a_writer_see_whole_batches_that_balance() {
                 let books = reader.books().unwrap();
                 let sums = |scope: &str| {
                     let of_scope = books.iter().filter(|books| books.scope == scope);
-                    of_scope.map(|books| books.books.entry(Dimension::Cost).reserved).sum::<i64>()
+                    of_scope.map(|books| books.books.entry(Dimension::Cost).reserved).sum::<i128>()
                 };
                 assert_eq!(sums("tenant"), sums("user"));
                 store.usage("user", "ann", START).unwrap();

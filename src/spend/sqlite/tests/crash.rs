@@ -94,7 +94,10 @@ fn child() {
             Action::Write(records) => store.write(&records).unwrap(),
             Action::Delegate(grant) => store.delegate(&grant).unwrap(),
             Action::Archive => drop(store.archive(u64::MAX, folder.join("old.jsonl")).unwrap()),
-            Action::Open(policy) => drop(store.open(&policy, after.desk.now).unwrap()),
+            Action::Open(policy) => {
+                store.close();
+                store.open(&policy, after.desk.now).unwrap();
+            }
         }
         acknowledge();
     }

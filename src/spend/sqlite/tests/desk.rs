@@ -40,6 +40,7 @@ impl Desk {
             path: path.into(),
             at: self.now,
             deadline: self.now + HOUR,
+            ceiling: None,
             parts: vec![Part { at: self.now, left: amounts }],
             used: Quantities::NONE,
             overrun: Quantities::NONE,
@@ -188,7 +189,7 @@ impl Desk {
             for (account, moved) in record.path.iter().flat_map(|a| record.moves.iter().map(move |m| (a, m)))
             {
                 let books = all.entry((account.scope.clone(), account.key.clone())).or_default();
-                *books = books.checked_add(&moved.books).unwrap();
+                books.add_books(&moved.books).unwrap();
             }
         }
         all
@@ -200,7 +201,7 @@ impl Desk {
         limits: &[(Dimension, Window)],
         account: &Account,
         at: Millis,
-    ) -> BTreeMap<(usize, u32), i64> {
+    ) -> BTreeMap<(usize, u32), i128> {
         let mut all = BTreeMap::new();
         for record in self.records.iter().filter(|record| record.path.contains(account)) {
             for moved in &record.moves {
@@ -238,7 +239,7 @@ impl Desk {
             };
             let found = store.usage(&scope, &key, self.now).unwrap();
             let found: BTreeMap<_, _> =
-                found.into_iter().map(|u| ((u.limit, u.slot), i64::try_from(u.used).unwrap())).collect();
+                found.into_iter().map(|u| ((u.limit, u.slot), i128::from(u.used))).collect();
             let account = Account { scope, key };
             assert_eq!(found, self.usage(&limits, &account, self.now), "{account:?} at {}", self.now);
         }

@@ -51,28 +51,63 @@ fn sums_that_do_not_fit_are_an_error_and_change_nothing() {
     let (_folder, path) = place();
     let (mut desk, policy) = (Desk::new(), usual());
     let store = opened(&path, &policy);
-    let whole_number = |desk: &mut Desk, id: &str, amount: i64| {
+    let whole_number = |desk: &mut Desk, id: &str, amount: i128| {
         let mut record = desk.hold(id, true, super::path("t", "ann"), Quantities::NONE);
         let mut books = Books::default();
         books.entry_mut(Dimension::Cost).reserved = amount;
         record.moves = vec![Move { at: desk.now, books }];
         record
     };
-    store.write(&[whole_number(&mut desk, "a", i64::MAX - 1)]).unwrap();
+    store.write(&[whole_number(&mut desk, "a", i128::MAX - 1)]).unwrap();
     let before = store.books().unwrap();
-    for amounts in [&[2][..], &[i64::MAX], &[1, 1], &[i64::MAX, i64::MAX]] {
+    for amounts in [&[2][..], &[i128::MAX], &[1, 1], &[i128::MAX, i128::MAX]] {
         let records: Vec<_> = amounts.iter().map(|&amount| whole_number(&mut desk, "b", amount)).collect();
         let error = store.write(&records).unwrap_err();
         assert!(error.to_string().contains("more than can be counted"), "{error}");
         assert_eq!(store.books().unwrap(), before);
         assert_eq!(store.hold("b").unwrap(), None);
     }
-    let error = store.write(&[whole_number(&mut desk, "b", -i64::MAX)]).unwrap_err();
+    let error = store.write(&[whole_number(&mut desk, "b", -i128::MAX)]).unwrap_err();
     assert!(error.to_string().contains("more than was used"), "{error}");
     let mut late = whole_number(&mut desk, "b", 1);
     late.at = u64::MAX;
     store.write(&[late]).unwrap_err();
     store.write(&[whole_number(&mut desk, "b", 1)]).unwrap();
+}
+
+#[test]
+fn sums_of_more_than_64_bits_are_kept_archived_and_checked() {
+    let (folder, path) = place();
+    let (mut desk, policy) = (Desk::new(), usual());
+    let store = opened(&path, &policy);
+    let most = Quantities::only(Dimension::Cost, 1 << 62);
+    let round = |desk: &mut Desk, ids: std::ops::Range<u32>| {
+        for n in ids {
+            let id = n.to_string();
+            let records = [desk.hold(&id, true, super::path("t", "ann"), most), desk.settle(&id, most)];
+            store.write(&records).unwrap();
+        }
+    };
+    round(&mut desk, 0..5);
+    desk.now += 40 * DAY;
+    round(&mut desk, 5..10);
+    assert_eq!(store.archive(desk.now, folder.path().join("archive")).unwrap().rows, 11);
+    let books = store.books().unwrap();
+    assert_eq!(books[0].books.entry(Dimension::Cost).used(), 10 << 62);
+    let usage = store.usage("tenant", "t", desk.now).unwrap();
+    assert!(usage.iter().any(|usage| usage.limit == 0 && usage.used == u64::MAX), "{usage:?}");
+    whole(&path);
+    drop(store);
+    let store = opened(&path, &policy);
+    assert_eq!(store.books().unwrap(), books);
+    drop(store);
+    // A digit of such a sum is seen as any other alteration is.
+    let by_hand = Connection::open(&path).unwrap();
+    let altered =
+        by_hand.execute("UPDATE account SET cost_settled = '46116860184273879041' WHERE scope = 'user'", []);
+    assert_eq!(altered.unwrap(), 1);
+    drop(by_hand);
+    assert_eq!(audit(&path).unwrap().findings.len(), 1);
 }
 
 #[test]
@@ -229,7 +264,7 @@ fn what_is_no_store_is_refused_by_name_and_left_alone() {
     drop(opened(&path, &usual()));
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 9).unwrap();
     let later = SqliteStore::at(&path).unwrap_err();
-    assert!(matches!(later, StoreError::Schema { found: 9, known: 2, .. }), "{later}");
+    assert!(matches!(later, StoreError::Schema { found: 9, known: schema::VERSION, .. }), "{later}");
     assert!(matches!(SqliteReader::open(&path), Err(StoreError::Schema { .. })));
     std::fs::write(at("empty.db"), "").unwrap();
     assert!(matches!(SqliteReader::open(at("empty.db")), Err(StoreError::Corrupt { .. })));

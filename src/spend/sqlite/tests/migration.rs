@@ -5,9 +5,15 @@ use crate::spend::record::Phase;
 fn version_1(path: &Path, policy: &SpendPolicy, desk: &mut Desk) {
     let store = opened(path, policy);
     store
+        .write(&[desk.hold("z", true, super::path("t", "ann"), cost(10)), desk.settle("z", cost(4))])
+        .unwrap();
+    desk.now += 40 * DAY;
+    store
         .write(&[desk.hold("a", true, super::path("t", "ann"), cost(10)), desk.settle("a", cost(4))])
         .unwrap();
     store.write(&[desk.hold("b", true, super::path("t", "bob"), cost(10))]).unwrap();
+    // Of what is archived only sums are left, under a digest that is the same in every version.
+    assert_eq!(store.archive(desk.now, path.with_file_name("archive")).unwrap().rows, 3);
     drop(store);
     let new = Connection::open(path).unwrap();
     let old_path = path.with_file_name("old.db");

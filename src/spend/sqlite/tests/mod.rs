@@ -38,6 +38,7 @@ fn policy(scopes: Vec<Scope>) -> SpendPolicy {
         reduced: Default::default(),
         account_cap: 1_000,
         hold_cap: 1_000,
+        grant_cap: 1_000,
         answers_for: DAY,
     }
 }

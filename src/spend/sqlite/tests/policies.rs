@@ -7,6 +7,7 @@ fn another_unit_is_refused() {
     let store = opened(&path, &usual());
     let mut other = usual();
     other = other.unit("EUR", 6);
+    store.close();
     let error = store.open(&other, START).unwrap_err();
     assert_eq!(error, StoreError::Unit { kept: "USD/6".into(), asked: "EUR/6".into() });
     assert_eq!(store.kept_policy().unwrap(), Some(usual()));
@@ -32,12 +33,14 @@ fn limits_that_stay_keep_their_use_and_new_ones_are_added_up_from_the_ledger() {
         ),
         scope("project", &[(Cost, Window::Lifetime)]),
     ]);
+    store.close();
     store.open(&second, desk.now).unwrap();
     desk.agrees(&store, &second);
     assert!(store.usage("tenant", "t", desk.now).unwrap().is_empty());
     drop(store);
     let store = opened(&path, &second);
     desk.agrees(&store, &second);
+    store.close();
     store.open(&first, desk.now).unwrap();
     desk.agrees(&store, &first);
     let rows: Vec<_> = SqliteReader::open(&path).unwrap().ledger().map(Result::unwrap).collect();
@@ -75,6 +78,7 @@ fn a_window_that_reaches_into_what_was_archived_is_refused_and_a_lifetime_is_not
     desk.agrees(&store, &first);
 
     let longer = policy(vec![scope("user", &[(Cost, rolling(10 * DAY))])]);
+    store.close();
     let error = store.open(&longer, desk.now).unwrap_err();
     assert!(
         matches!(&error, StoreError::NoHistory { limit, .. } if limit == "user/cost/rolling 10d"),
@@ -84,10 +88,12 @@ fn a_window_that_reaches_into_what_was_archived_is_refused_and_a_lifetime_is_not
     desk.agrees(&store, &first);
 
     let shorter = policy(vec![scope("user", &[(Cost, rolling(2 * DAY)), (Cost, Window::Lifetime)])]);
+    store.close();
     store.open(&shorter, desk.now).unwrap();
     desk.agrees(&store, &shorter);
     // Once the window has moved past what was archived, it can be added up.
     desk.now += 11 * DAY;
+    store.close();
     store.open(&longer, desk.now).unwrap();
     desk.agrees(&store, &longer);
     whole(&path);
@@ -120,6 +126,7 @@ fn amounts_can_be_redefined_while_it_is_open_and_limits_cannot() {
     drop(store);
     let store = SqliteStore::at(&path).unwrap();
     store.redefine(&first, desk.now).unwrap_err();
+    store.close();
     store.open(&second, desk.now).unwrap();
     desk.agrees(&store, &second);
     whole(&path);

@@ -4,7 +4,8 @@ use super::super::finding::{Check, Findings, Stop};
 use super::super::limits::Limits;
 use super::super::row::{PARTS, books_at, parts};
 use super::super::schema::book_columns;
-use super::super::tally::{Tab, Tally, outstanding};
+use super::super::tally::{Tab, Tally};
+use super::super::wide::Sum;
 use super::Walk;
 use crate::spend::amount::DIMENSIONS;
 use crate::spend::record::HoldState;
@@ -47,8 +48,8 @@ impl Walk<'_> {
         let mut select = connection.prepare("SELECT counted, key, slot, used FROM usage")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            let (number, key, slot, used): (i64, String, i64, i64) =
-                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            let (number, key, slot): (i64, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let Sum(used) = row.get(3)?;
             self.counts.usage += 1;
             let index = numbers.get(&number).copied();
             let name = index.map_or_else(|| number.to_string(), |index| kept.all[index].id.clone());
@@ -145,7 +146,7 @@ pub(super) fn balance(tally: &Tally<'_>, open: &[HoldState], found: &mut Finding
         Ok::<_, Stop>(())
     };
     for (scope, key, tab) in tally.iter() {
-        let booked = DIMENSIONS.map(|dimension| outstanding(tab.books.entry(dimension)));
+        let booked = tab.books.outstanding();
         compare(scope, key, booked, out.remove(&(scope, key)).unwrap_or_default())?;
     }
     for ((scope, key), held) in out {
