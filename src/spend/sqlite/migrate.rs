@@ -3,15 +3,9 @@
 use super::base::Base;
 use super::crash;
 use super::fault::Named;
-use super::schema::{APPLICATION, Identity, VERSION, VERSION_2, version_1, version_3};
+use super::schema::{APPLICATION, Identity, VERSION, versions};
 use crate::spend::store::StoreError;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
-
-/// A step from the version before.
-type Step = fn(&Transaction<'_>) -> rusqlite::Result<()>;
-
-/// Step `n` makes version `n + 1`.
-const STEPS: [Step; VERSION as usize] = [create, add_grants, widen_sums];
+use rusqlite::{Connection, TransactionBehavior};
 
 /// Refuses a file that is not a store, or a later one, before anything is changed in it. Returns its version: 0 for an empty file.
 pub(super) fn identify(connection: &Connection, file: &Named) -> Result<u32, StoreError> {
@@ -32,13 +26,18 @@ pub(super) fn identify(connection: &Connection, file: &Named) -> Result<u32, Sto
 
 /// Brings a file of version `from` to the latest.
 pub(super) fn migrate(connection: &mut Connection, file: &Named, from: u32) -> Result<(), StoreError> {
-    steps(connection, from, &STEPS).map_err(file.sql("migrate"))
+    change(connection, from, &versions()).map_err(file.sql("migrate"))
 }
 
-fn steps(connection: &mut Connection, from: u32, steps: &[Step]) -> rusqlite::Result<()> {
-    for (version, step) in (1u32..).zip(steps).skip(from as usize) {
+fn change(connection: &mut Connection, from: u32, versions: &[String]) -> rusqlite::Result<()> {
+    for (version, changes) in (1u32..).zip(versions).skip(from as usize) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        step(&transaction)?;
+        transaction.execute_batch(changes)?;
+        if version == 1 {
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            crash::point("created");
+            Base::default().store_first(&transaction)?;
+        }
         transaction.pragma_update(None, "user_version", version)?;
         crash::point("migrated");
         transaction.commit()?;
@@ -46,38 +45,24 @@ fn steps(connection: &mut Connection, from: u32, steps: &[Step]) -> rusqlite::Re
     Ok(())
 }
 
-fn create(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.execute_batch(&version_1())?;
-    crash::point("created");
-    Base::default().store_first(transaction)
-}
-
-fn add_grants(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    transaction.execute_batch(VERSION_2)
-}
-
-fn widen_sums(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    transaction.execute_batch(&version_3())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::schema::objects;
     use super::*;
 
     #[test]
     fn a_migration_that_fails_leaves_the_version_before_it_whole() {
+        let [first, second, _] = versions();
+        let fails = format!("{second} INSERT INTO nowhere VALUES (1)");
         let mut connection = Connection::open_in_memory().unwrap();
-        steps(&mut connection, 0, &[create]).unwrap();
-        let before = super::super::schema::objects(&connection).unwrap();
-        let half: Step = |transaction| {
-            add_grants(transaction)?;
-            transaction.execute_batch("INSERT INTO nowhere VALUES (1)")
-        };
-        steps(&mut connection, 1, &[create, half]).unwrap_err();
-        assert_eq!(super::super::schema::objects(&connection).unwrap(), before);
+        change(&mut connection, 0, std::slice::from_ref(&first)).unwrap();
+        let before = objects(&connection).unwrap();
+
+        change(&mut connection, 1, &[first.clone(), fails]).unwrap_err();
+
+        assert_eq!(objects(&connection).unwrap(), before);
         assert_eq!(Identity::of(&connection).unwrap().version, 1);
-        steps(&mut connection, 1, &[create, add_grants]).unwrap();
+        change(&mut connection, 1, &[first, second]).unwrap();
         assert_eq!(Identity::of(&connection).unwrap().version, 2);
     }
 }

@@ -32,8 +32,13 @@ pub(super) fn book_columns() -> Vec<String> {
         .collect()
 }
 
+/// What each version changes in the one before it, from an empty file on.
+pub(super) fn versions() -> [String; VERSION as usize] {
+    [version_1(), VERSION_2.to_owned(), version_3()]
+}
+
 /// The tables of version 1.
-pub(super) fn version_1() -> String {
+fn version_1() -> String {
     let books = book_columns().iter().map(|name| format!("{name} INTEGER NOT NULL")).collect::<Vec<_>>();
     let books = books.join(", ");
     format!(
@@ -62,14 +67,14 @@ CREATE INDEX hold_open ON hold (generation) WHERE ended IS NULL;
 }
 
 /// What version 2 adds to version 1: delegated grants, and an index by which ended holds are forgotten.
-pub(super) const VERSION_2: &str = "
+const VERSION_2: &str = "
 CREATE TABLE grants (id TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL, state TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE base_grant (id TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX hold_ended ON hold (ended) WHERE ended IS NOT NULL;
 ";
 
 /// What version 3 changes: sums of any size. The tables are made anew, since a column's type stays what it is.
-pub(super) fn version_3() -> String {
+fn version_3() -> String {
     let books = book_columns().iter().map(|name| format!("{name} ANY NOT NULL")).collect::<Vec<_>>();
     let books = books.join(", ");
     let account = format!("scope TEXT NOT NULL, key TEXT NOT NULL, {books}, PRIMARY KEY (scope, key)");
@@ -125,8 +130,6 @@ pub(super) fn objects(connection: &Connection) -> Result<Vec<(String, String, Op
 /// The same of an empty store of this version.
 pub(super) fn expected_objects() -> Result<Vec<(String, String, Option<String>)>> {
     let empty = Connection::open_in_memory()?;
-    empty.execute_batch(&version_1())?;
-    empty.execute_batch(VERSION_2)?;
-    empty.execute_batch(&version_3())?;
+    empty.execute_batch(&versions().concat())?;
     objects(&empty)
 }
