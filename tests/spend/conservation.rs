@@ -9,6 +9,7 @@ use tollgate::spend::*;
 #[derive(Debug, Clone)]
 enum Op {
     Hold { user: u8, amount: i64, tokens: i64 },
+    HoldUpTo { user: u8, amount: i64, tokens: i64 },
     Extend { hold: usize, amount: i64 },
     Charge { hold: usize, amount: i64 },
     Settle { hold: usize, amount: i64 },
@@ -21,6 +22,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let hold = 0..6_usize;
     prop_oneof![
+        1 => (0..3_u8, 0..60_i64, 0..40_i64).prop_map(|(user, amount, tokens)| Op::HoldUpTo { user, amount, tokens }),
         5 => (0..3_u8, 0..60_i64, 0..40_i64).prop_map(|(user, amount, tokens)| Op::Hold { user, amount, tokens }),
         2 => (hold.clone(), 0..40_i64).prop_map(|(hold, amount)| Op::Extend { hold, amount }),
         2 => (hold.clone(), 0..80_i64).prop_map(|(hold, amount)| Op::Charge { hold, amount }),
@@ -48,13 +50,27 @@ type Lines = Vec<(Millis, u8, [u64; 2])>;
 const TTL: Millis = 45_000;
 const WINDOWS: [Millis; 2] = [MINUTE, 3 * MINUTE];
 
+/// What of the policy stays the same in a history.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    on_expiry: OnExpiry,
+    /// From how many tenths of a limit on nothing may cost.
+    blocked: u64,
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    let on_expiry = prop_oneof![Just(OnExpiry::Spent), Just(OnExpiry::Released)];
+    (on_expiry, prop_oneof![Just(10), Just(8)]).prop_map(|(on_expiry, blocked)| Terms { on_expiry, blocked })
+}
+
+#[derive(Clone)]
 struct Model {
     used: Lines,
     holds: Vec<Kept>,
     now: Millis,
     /// Of a user in one minute, of all in three minutes, of all ever in tokens.
     limits: [u64; 3],
-    on_expiry: OnExpiry,
+    terms: Terms,
 }
 
 impl Model {
@@ -79,24 +95,61 @@ impl Model {
         self.used.iter().map(|(_, _, amounts)| amounts[1]).chain(held).sum()
     }
 
+    /// What is used of each limit of a user, and the limit: two of cost, one of tokens.
+    fn levels(&self, user: u8) -> [(u64, u64); 3] {
+        let used = [self.counts(WINDOWS[0], Some(user)), self.counts(WINDOWS[1], None), self.tokens()];
+        [0, 1, 2].map(|limit| (used[limit], self.limits[limit]))
+    }
+
+    fn tier(&self, user: u8) -> Tier {
+        let reached =
+            |tenths: u64| self.levels(user).iter().any(|&(used, limit)| 10 * used >= tenths * limit);
+        if reached(self.terms.blocked) {
+            Tier::Blocked
+        } else if reached(7) {
+            Tier::Reduced
+        } else {
+            Tier::Full
+        }
+    }
+
+    /// How much cost and how many tokens there is room for.
+    fn room(&self, user: u8) -> [u64; 2] {
+        let [own, all, tokens] = self.levels(user).map(|(used, limit)| limit.saturating_sub(used));
+        [own.min(all), tokens]
+    }
+
     fn fits(&self, user: u8, [cost, tokens]: [u64; 2]) -> bool {
-        let room = |used: u64, limit: u64, needed: u64| needed == 0 || used + needed <= limit;
-        let levels = [
-            (self.counts(WINDOWS[0], Some(user)), self.limits[0]),
-            (self.counts(WINDOWS[1], None), self.limits[1]),
-            (self.tokens(), self.limits[2]),
-        ];
-        let blocked = levels.iter().any(|&(used, limit)| used >= limit);
-        room(levels[0].0, levels[0].1, cost)
-            && room(levels[1].0, levels[1].1, cost)
-            && room(levels[2].0, levels[2].1, tokens)
-            && !(blocked && cost > 0)
+        let room = self.room(user);
+        let blocked = self.tier(user) == Tier::Blocked;
+        cost <= room[0] && tokens <= room[1] && !(blocked && cost > 0)
+    }
+
+    /// A refusal is right if so much does not fit, and fits when it says, not a millisecond earlier; or never.
+    fn refuses(&self, user: u8, asked: [u64; 2], refusal: &Refusal) {
+        let fits_after = |millis| Model { now: self.now + millis, ..self.clone() }.fits(user, asked);
+        assert!(!fits_after(0), "refused {asked:?} of {user}: {refusal}");
+        match refusal.retry_after {
+            Some(wait) => {
+                assert!(fits_after(wait), "{asked:?} of {user} after {wait} ms: {refusal}");
+                assert!(!fits_after(wait - 1), "{asked:?} of {user} before {wait} ms: {refusal}");
+            }
+            None => assert!(!fits_after(2 * WINDOWS[1]), "{asked:?} of {user} at some time: {refusal}"),
+        }
+    }
+
+    fn admits(&mut self, user: u8, granted: [u64; 2], hold: Hold) {
+        assert!(self.fits(user, granted), "admitted {granted:?} of {user}");
+        assert_eq!(hold.decision().tier, self.tier(user));
+        let parts = vec![(self.now, granted)];
+        let (name, deadline) = (hold.detach(), self.now + TTL);
+        self.holds.push(Kept { name, user, parts, deadline, expired: false });
     }
 
     fn expire(&mut self) {
         for hold in self.holds.iter_mut().filter(|hold| !hold.expired && hold.deadline <= self.now) {
             hold.expired = true;
-            if self.on_expiry == OnExpiry::Released {
+            if self.terms.on_expiry == OnExpiry::Released {
                 hold.parts.clear();
             }
         }
@@ -118,7 +171,7 @@ impl Model {
     }
 }
 
-fn policy(limits: [u64; 3], on_expiry: OnExpiry) -> SpendPolicy {
+fn policy(limits: [u64; 3], terms: Terms) -> SpendPolicy {
     SpendPolicy::new()
         .scope(Scope::keyed("user").limit(Limit::cost(limits[0], rolling(WINDOWS[0]))))
         .scope(
@@ -127,17 +180,22 @@ fn policy(limits: [u64; 3], on_expiry: OnExpiry) -> SpendPolicy {
                 .limit(Limit::tokens(limits[2], Window::Lifetime)),
         )
         .ttl(Duration::from_millis(TTL))
-        .on_expiry(on_expiry)
+        .on_expiry(terms.on_expiry)
+        .tiers(Tiers::new().blocked_at(100_000 * terms.blocked as u32))
+}
+
+fn of_user(user: u8) -> Call {
+    Call::new().scope("user", format!("u{user}"))
 }
 
 /// Runs a history on what `opened` opens, at first and at every restart, and compares after every step.
-fn run(opened: impl Fn() -> Arc<dyn Store>, ops: &[Op], on_expiry: OnExpiry) {
+fn run(opened: impl Fn() -> Arc<dyn Store>, ops: &[Op], terms: Terms) {
     let clock = ManualWallClock::at(START);
-    let limits = [100, 180, 400];
-    let mut model = Model { used: Vec::new(), holds: Vec::new(), now: START, limits, on_expiry };
+    let limits = [100, 180, 250];
+    let mut model = Model { used: Vec::new(), holds: Vec::new(), now: START, limits, terms };
     let mut store = opened();
     let engine = |store: &Arc<dyn Store>, limits| {
-        let builder = Spend::builder(policy(limits, on_expiry)).shared_store(Arc::clone(store));
+        let builder = Spend::builder(policy(limits, terms)).shared_store(Arc::clone(store));
         builder.clock(clock.clone()).open().expect("a policy that makes sense")
     };
     let mut spend = engine(&store, limits);
@@ -145,36 +203,47 @@ fn run(opened: impl Fn() -> Arc<dyn Store>, ops: &[Op], on_expiry: OnExpiry) {
         model.expire();
         match *op {
             Op::Hold { user, amount, tokens } => {
-                let call = Call::new().scope("user", format!("u{user}"));
                 let asked = [amount.unsigned_abs(), tokens.unsigned_abs()];
-                let fits = model.fits(user, asked);
-                match spend.hold(&call, &cost(amount).tokens(tokens)) {
+                match spend.hold(&of_user(user), &cost(amount).tokens(tokens)) {
+                    Ok(hold) => model.admits(user, asked, hold),
+                    Err(SpendError::Refused(refusal)) => model.refuses(user, asked, &refusal),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Op::HoldUpTo { user, amount, tokens } => {
+                let asked = [amount.unsigned_abs(), tokens.unsigned_abs()];
+                let room = model.room(user);
+                match spend.hold_up_to(&of_user(user), &cost(amount).tokens(tokens), &Amounts::new()) {
                     Ok(hold) => {
-                        assert!(fits, "admitted {asked:?} of {user}");
-                        let parts = vec![(model.now, asked)];
-                        let (name, deadline) = (hold.detach(), model.now + TTL);
-                        model.holds.push(Kept { name, user, parts, deadline, expired: false });
+                        let granted =
+                            [Dimension::Cost, Dimension::Tokens].map(|of| hold.decision().granted[of]);
+                        assert_eq!(granted, [asked[0].min(room[0]), asked[1].min(room[1])]);
+                        model.admits(user, granted, hold);
                     }
                     Err(SpendError::Refused(refusal)) => {
-                        assert!(!fits, "refused {asked:?} of {user}: {refusal}")
+                        model.refuses(user, asked.map(|amount| amount.min(1)), &refusal)
                     }
                     Err(error) => panic!("{error}"),
                 }
             }
             Op::Extend { hold, amount } => {
                 let Some(kept) = model.holds.get(hold).cloned() else { continue };
-                let fits = model.fits(kept.user, [amount.unsigned_abs(), 0]);
+                let asked = [amount.unsigned_abs(), 0];
                 let handle = spend.resume(&kept.name).expect("it is open or expired");
                 let extended = handle.extend(&cost(amount));
                 handle.detach();
                 match extended {
-                    Ok(_) => {
-                        assert!(fits && !kept.expired);
+                    Ok(decision) => {
+                        assert!(model.fits(kept.user, asked) && !kept.expired);
+                        assert_eq!(decision.tier, model.tier(kept.user));
                         let hold = &mut model.holds[hold];
-                        hold.parts.push((model.now, [amount.unsigned_abs(), 0]));
+                        hold.parts.push((model.now, asked));
                         hold.deadline = model.now + TTL;
                     }
-                    Err(SpendError::Refused(_)) => assert!(!fits && !kept.expired),
+                    Err(SpendError::Refused(refusal)) => {
+                        assert!(!kept.expired);
+                        model.refuses(kept.user, asked, &refusal);
+                    }
                     Err(SpendError::Over { phase: "expired", .. }) => assert!(kept.expired),
                     Err(error) => panic!("{error}"),
                 }
@@ -235,11 +304,10 @@ proptest! {
     #[test]
     fn nothing_is_lost_or_counted_twice_in_any_history(
         ops in proptest::collection::vec(op(), 1..60),
-        released in any::<bool>(),
+        terms in terms(),
     ) {
-        let on_expiry = if released { OnExpiry::Released } else { OnExpiry::Spent };
         let store = MemoryStore::new();
-        run(|| Arc::new(store.clone()), &ops, on_expiry);
+        run(|| Arc::new(store.clone()), &ops, terms);
     }
 }
 
@@ -250,12 +318,11 @@ proptest! {
     #[test]
     fn nothing_is_lost_or_counted_twice_in_a_file_that_is_opened_again_and_again(
         ops in proptest::collection::vec(op(), 1..40),
-        released in any::<bool>(),
+        terms in terms(),
     ) {
-        let on_expiry = if released { OnExpiry::Released } else { OnExpiry::Spent };
         let folder = tempfile::tempdir().expect("a place for files");
         let path = folder.path().join("budgets.db");
-        run(|| Arc::new(SqliteStore::at(&path).expect("a store")), &ops, on_expiry);
+        run(|| Arc::new(SqliteStore::at(&path).expect("a store")), &ops, terms);
         let audit = sqlite::audit(&path).expect("a store");
         prop_assert!(audit.findings.is_empty(), "{}", audit.findings[0]);
     }

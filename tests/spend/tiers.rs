@@ -66,6 +66,19 @@ fn blocked_refuses_what_costs_and_passes_what_does_not() {
 }
 
 #[test]
+fn a_refusal_is_by_the_limit_that_lasts_longest_whether_it_has_no_room_or_blocks() {
+    let limits = [Limit::cost(1_000, rolling(MINUTE)), Limit::tokens(100, rolling(HOUR))];
+    let clock = ManualWallClock::at(START);
+    let spend = open(shared(limits), &clock);
+    // The limit of cost is the fuller one, and without room; that of tokens has room for a call without any, and blocks for longer.
+    spend.hold(&Call::new(), &cost(1_000).tokens(100)).unwrap().settle(&cost(1_200).tokens(100)).unwrap();
+    let refused = refusal(spend.hold(&Call::new(), &cost(1)));
+    assert_eq!((refused.reason, refused.dimension), (Reason::Blocked, Dimension::Tokens));
+    clock.advance(refused.retry_after.unwrap());
+    spend.hold(&Call::new(), &cost(1)).unwrap().release().unwrap();
+}
+
+#[test]
 fn in_the_blocked_tier_a_caller_who_can_shrink_gets_the_part_that_is_free() {
     let policy = shared([Limit::cost(1_000, Window::Lifetime), Limit::tokens(100, Window::Lifetime)]);
     let spend = open(policy.tiers(Tiers::new().blocked_at(900_000)), &ManualWallClock::at(START));

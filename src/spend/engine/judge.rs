@@ -60,7 +60,8 @@ pub(crate) struct Granted {
     pub(crate) tiers: Vec<Tier>,
 }
 
-/// Grants as much of `asked` as every limit has room for, or names the limit that has no room for the least.
+/// Grants as much of `asked` as every limit has room for, or names the limit that keeps the least from being granted for the
+/// longest time: one without room, or one that is so full that nothing may cost.
 pub(crate) fn judge(
     gauged: &Gauged<'_>,
     tiers: &Tiers,
@@ -69,6 +70,12 @@ pub(crate) fn judge(
     seen: &[Seen<'_>],
 ) -> Result<(Takes, Granted), (usize, Box<Refusal>)> {
     let mut worst: Option<(usize, Box<Refusal>)> = None;
+    let mut refuse = |number, refusal| {
+        if worst.as_ref().is_none_or(|(_, known)| longer(&refusal, known)) {
+            worst = Some((number, Box::new(refusal)));
+        }
+    };
+    let cost = asked.least[Dimension::Cost];
     let mut amounts = asked.most;
     let mut fullest: Option<(u64, usize)> = None;
     let mut levels = vec![0; gauged.accounts.len()];
@@ -78,14 +85,14 @@ pub(crate) fn judge(
         // A limit in debt refuses what asks for something of it, and lets pass what asks for nothing.
         let room = line.room(seen.used);
         if needed > room {
-            let refusal = line.refusal(seen, needed, now);
-            if worst.as_ref().is_none_or(|(_, known)| longer(&refusal, known)) {
-                worst = Some((number, Box::new(refusal)));
-            }
+            refuse(number, line.refusal(seen, needed, now));
         }
         amounts[line.dimension] = amounts[line.dimension].min(room.max(needed));
         if tiers.dimensions.contains(&line.dimension) {
             let level = millionths(seen.used, line.amount);
+            if level >= u64::from(tiers.blocked) && cost > 0 {
+                refuse(number, line.blocked(seen, tiers, cost, now));
+            }
             let (at, _) = gauged.places[number];
             levels[at] = level.max(levels[at]);
             if fullest.is_none_or(|(most, _)| level > most) {
@@ -106,10 +113,7 @@ pub(crate) fn judge(
     if let (Some((_, number)), true) = (fullest, tier != Tier::Full) {
         let (line, seen) = (gauged.line(number), &seen[number]);
         if tier == Tier::Blocked {
-            if asked.least[Dimension::Cost] > 0 {
-                return Err((number, Box::new(line.blocked(seen, tiers, asked.least[Dimension::Cost], now))));
-            }
-            amounts[Dimension::Cost] = 0;
+            amounts[Dimension::Cost] = 0; // who needs some was refused above
         }
         let threshold = if tier == Tier::Blocked { tiers.blocked } else { tiers.reduced };
         set_by = Some(TierCause {
