@@ -10,6 +10,7 @@ mod failing;
 mod families;
 mod holds;
 mod idempotency;
+mod model;
 mod panicking;
 mod reopening;
 mod sums;

@@ -46,7 +46,7 @@ impl<'a> Gauged<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) most: Quantities,
-    /// With less than this it is of no use.
+    /// With less than this it is of no use: some of everything that is asked for at all.
     pub(crate) least: Quantities,
 }
 
@@ -109,14 +109,10 @@ pub(crate) fn judge(
         _ => Tier::Full,
     };
     let tier = fullest.map_or(Tier::Full, |(level, _)| tier_of(level));
-    let mut set_by = None;
-    if let (Some((_, number)), true) = (fullest, tier != Tier::Full) {
+    let set_by = fullest.filter(|_| tier != Tier::Full).map(|(_, number)| {
         let (line, seen) = (gauged.line(number), &seen[number]);
-        if tier == Tier::Blocked {
-            amounts[Dimension::Cost] = 0; // who needs some was refused above
-        }
         let threshold = if tier == Tier::Blocked { tiers.blocked } else { tiers.reduced };
-        set_by = Some(TierCause {
+        TierCause {
             scope: line.scope.to_owned(),
             key: line.account.key.clone(),
             dimension: line.dimension,
@@ -124,8 +120,8 @@ pub(crate) fn judge(
             used: seen.used,
             limit: line.amount,
             resets_at: line.below(seen, threshold),
-        });
-    }
+        }
+    });
     let takes = (0..seen.len()).map(|number| amounts[gauged.line(number).dimension]).collect();
     let tiers = levels.into_iter().map(tier_of).collect();
     Ok((takes, Granted { amounts, tier, set_by, tiers }))
